@@ -134,9 +134,7 @@ class ResumePlan:
                 start=Start(**{**start, "policy": Policy(start["policy"])}),
                 dataset=document["dataset"],
                 data=document["data"],
-                batch=Batch(
-                    global_size=batch["global"], per_rank=batch["per_rank"], num_workers=batch["num_workers"]
-                ),
+                batch=Batch(global_size=batch["global"], per_rank=batch["per_rank"], num_workers=batch["num_workers"]),
                 run_dir=document["run_dir"],
                 launch=Launch(**{**launch, "argv": tuple(launch["argv"])}),
                 warnings=tuple(document["warnings"]),
