@@ -73,7 +73,7 @@ def _belongs_to(pid: int, directory: str) -> bool:
             arguments = file.read()
     except OSError:
         return False
-    ours = os.fsencode(directory)
+    ours = os.fsencode(directory) + b"/"
     return ours in arguments or any(entry.startswith(b"LAVENDER_RUN_DIR=" + ours) for entry in variables)
 
 

@@ -1,21 +1,22 @@
-"""A corpus made on the spot: sentences from a small grammar, in a Lance table. No download, the same rows every time."""
+"""A corpus made on the spot: sentences from a small grammar, in a Lance table. No download, always the same rows."""
 
 from __future__ import annotations
 
+import argparse
 import random
 
 TABLE_NAME = "corpus"
 
-_ADJECTIVES = "grey quiet early patient narrow bright distant careful hollow ancient gentle stubborn".split()
-_NOUNS = "heron river lantern miller orchard ferry winter harbour violin sparrow letter mountain".split()
-_VERBS = "follows carries remembers crosses watches mends forgets answers gathers leaves".split()
-_ENDINGS = "at dusk|in the rain|before the thaw|without a word|after the harvest|by candlelight|once more".split("|")
+_ADJECTIVES = ["grey", "quiet", "early", "patient", "narrow", "bright", "distant", "careful", "hollow", "stubborn"]
+_NOUNS = ["heron", "river", "lantern", "miller", "orchard", "ferry", "winter", "harbour", "violin", "sparrow"]
+_VERBS = ["follows", "carries", "remembers", "crosses", "watches", "mends", "forgets", "answers", "gathers", "leaves"]
+_ENDINGS = ["at dusk", "in the rain", "before the thaw", "without a word", "by candlelight", "once more", "again"]
 
 
 def sentence(chance: random.Random) -> str:
-    """One sentence: "the grey heron follows a quiet river at dusk.", at most 63 bytes of ASCII."""
+    """One sentence: "the grey heron follows the river at dusk.", at most 63 bytes of ASCII."""
     subject = f"{chance.choice(_ADJECTIVES)} {chance.choice(_NOUNS)}"
-    return f"the {subject} {chance.choice(_VERBS)} a {chance.choice(_NOUNS)} {chance.choice(_ENDINGS)}."
+    return f"the {subject} {chance.choice(_VERBS)} the {chance.choice(_NOUNS)} {chance.choice(_ENDINGS)}."
 
 
 def make_corpus(uri: str, rows: int = 2048, seed: int = 0) -> int:
@@ -33,3 +34,11 @@ def make_corpus(uri: str, rows: int = 2048, seed: int = 0) -> int:
     }
     table = lancedb.connect(uri).create_table(TABLE_NAME, pyarrow.table(columns), mode="overwrite")
     return int(table.version)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write the demo's corpus as a Lance table.")
+    parser.add_argument("uri", help="the directory of the database")
+    parser.add_argument("--rows", type=int, default=2048)
+    arguments = parser.parse_args()
+    make_corpus(arguments.uri, arguments.rows)
