@@ -119,7 +119,7 @@ def unusable_reason(checkpoint: Checkpoint) -> str | None:
 
 def proposal_document(proposal: Proposal) -> dict[str, Any]:
     """`plan --json`: the plan (or nulls) with its checks and what was passed over."""
-    document = proposal.plan.to_json() if proposal.plan else {"format": None, "version": None}
+    document: dict[str, Any] = proposal.plan.to_json() if proposal.plan else {"format": None, "version": None}
     document["refused"] = proposal.is_refused
     document["checks"] = [
         {"id": one.id, "verdict": one.verdict.value, "what": one.what, "evidence": one.evidence, "remedy": one.remedy}

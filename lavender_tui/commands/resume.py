@@ -1,0 +1,59 @@
+"""`lavender-tui resume`: plan, merge, launch; prints the new run's path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lavender_tui.commands.plan import options_of, show, target_of
+from lavender_tui.commands.printing import ask, put_checks, put_json, say
+from lavender_tui.errors import AlreadyRunning, Refused
+from lavender_tui.model import text
+from lavender_tui.model.plan import Verdict
+
+
+def run(
+    *, command: tuple[str, ...], as_json: bool, dry_run: bool, yes: bool, follow: bool, target: str | None = None,
+    **options: Any,
+) -> int:  # fmt: skip
+    from lavender_tui.resume import propose
+
+    proposal = propose(target_of(target), options_of(command, **options))
+    if dry_run:
+        show(proposal, as_json=as_json)
+        return 1 if proposal.is_refused else 0
+    put_checks(proposal)
+    if proposal.is_refused:
+        if as_json:
+            show(proposal, as_json=True)
+        refusing = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
+        raise Refused(f"not resumed: {refusing[0].what if refusing else 'nothing to resume'}", checks=proposal.checks)
+    launched = _carry_out(proposal, yes=yes)
+    if as_json:
+        put_json(
+            {
+                "run_dir": text.utf8(launched.run_dir),
+                "plan": text.utf8(launched.plan_path),
+                "pid": launched.record.leader.pid if launched.record.leader else None,
+                "argv": list(launched.argv),
+            }
+        )
+    else:
+        print(launched.run_dir, flush=True)
+    if follow:
+        from lavender_tui.commands import logs
+
+        return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0)
+    return 0
+
+
+def _carry_out(proposal: Any, *, yes: bool) -> Any:
+    """Launch; a run that was resumed before is resumed again only where somebody says so."""
+    from lavender_tui.resume import carry_out
+
+    try:
+        return carry_out(proposal, again=yes)
+    except AlreadyRunning as error:
+        if yes or not ask(f"{error} Resume it once more?"):
+            raise
+        say("resuming once more")
+        return carry_out(proposal, again=True)
