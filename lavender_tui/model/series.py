@@ -55,7 +55,7 @@ def trend(values: Iterable[float | None], width: int = 10) -> str:
         bars = _BARS[3] * len(means)
     else:
         bars = "".join(_BARS[min(7, int((mean - low) / span * 8))] for mean in means)
-    return bars + ("×" if diverged else "")
+    return (bars + "×")[-width:] if diverged else bars
 
 
 def _bucket_means(values: list[float], buckets: int) -> list[float]:

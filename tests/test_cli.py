@@ -1,0 +1,94 @@
+"""The command line's manners: exit codes, one line an error, stdout for data only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.cli import split_command
+
+
+def lavender(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lavender_tui", *args],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        timeout=60,
+    )
+
+
+def test_everything_after_the_first_double_dash_is_the_training_command() -> None:
+    assert split_command(["resume", "a", "--", "python", "x.py", "--", "-w"]) == (
+        ["resume", "a"],
+        ("python", "x.py", "--", "-w"),
+    )
+    assert split_command(["ls"]) == (["ls"], ())
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--help",), 0, ""),
+        (("--version",), 0, ""),
+        (("ls", "--nope"), 2, "No such option"),
+        (("plan", "--world-size", "0"), 2, "0"),
+        (("plan", "--policy", "guess"), 2, "guess"),
+        (("export", "--format", "xml"), 2, "xml"),
+        (("ls", "/no/such/root"), 102, "/no/such/root"),
+        (("inspect", "/no/such.pt"), 102, "/no/such.pt"),
+        (("stop", "run-nowhere"), 102, "run-nowhere"),
+        (("merge", "a.pt", "-o", "x.txt"), 2, "x.txt"),
+        (("export", ".", "--follow", "-o", "x"), 2, "--follow"),
+    ],
+)
+def test_exit_codes_and_one_line_an_error(tmp_path: Path, args: tuple[str, ...], code: int, words: str) -> None:
+    done = lavender(*args, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    if code:
+        assert done.stdout == ""
+
+
+def test_without_a_terminal_the_list_is_printed_instead_of_the_app(tmp_path: Path) -> None:
+    done = lavender(str(tmp_path))
+    assert done.returncode == 0
+    assert "no runs" in done.stderr
+
+
+def test_an_empty_root_exports_as_an_empty_strict_document(tmp_path: Path) -> None:
+    document = json.loads(lavender("export", str(tmp_path)).stdout)
+    assert document["format"] == "lavender-export"
+    assert document["roots"] == [str(tmp_path)]
+    assert document["runs"] == []
+
+
+def test_output_is_written_whole_into_the_file_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "runs.csv"
+    out.write_text("old")
+    done = lavender("export", str(tmp_path), "--format", "csv", "-o", str(out))
+    assert done.returncode == 0
+    assert out.read_text().startswith("run,path,format,state,")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
+
+
+def test_settings_come_from_the_environment_and_a_bad_one_is_only_said(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    done = lavender("ls", cwd=tmp_path, LAVENDER_TUI_ROOT="mine", LAVENDER_TUI_POLL_SECONDS="soon")
+    assert done.returncode == 0
+    assert "poll_seconds" in done.stderr
+    assert str(tmp_path / "mine") in done.stderr
+
+
+def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:
+    done = lavender("ls", str(tmp_path), LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
