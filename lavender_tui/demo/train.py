@@ -1,0 +1,169 @@
+"""The example to copy: a small mixture-of-experts language model that goes on after any kill, on any world_size.
+
+    python -m lavender_tui.demo.corpus data
+    torchrun --standalone --nproc-per-node 2 -m lavender_tui.demo.train --data data
+
+The same lines start it fresh and resume it: what was saved comes in through `begin`, what is to be saved goes out
+through `manager`. Everything else is an ordinary training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from datetime import timedelta
+from typing import Any, TextIO
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lavender_tui.training import CheckpointManager, beginning
+
+LENGTH = 64  # bytes of a sentence; shorter ones are filled up with zeros
+
+
+class Experts(nn.Module):
+    """A feed-forward layer of several experts, of which each token asks its best `top`."""
+
+    def __init__(self, width: int, count: int, top: int) -> None:
+        super().__init__()
+        self.top, self.router = top, nn.Linear(width, count, bias=False)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)) for _ in range(count)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        shares, chosen = self.router(x).softmax(-1).topk(self.top, dim=-1)
+        out = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            asks = (chosen == index).any(-1)  # which tokens ask this expert, and with what share
+            share = (shares * (chosen == index)).sum(-1)[asks]
+            out[asks] += share.unsqueeze(-1) * expert(x[asks])
+        return out
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, experts: int, top: int, dropout: float) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 4, dropout, batch_first=True)
+        self.experts, self.dropout = Experts(width, experts, top), nn.Dropout(dropout)
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+
+    def forward(self, x: Tensor, later: Tensor) -> Tensor:
+        seen = self.norms[0](x)
+        x = x + self.dropout(self.attention(seen, seen, seen, attn_mask=later, need_weights=False)[0])
+        return x + self.dropout(self.experts(self.norms[1](x)))
+
+
+class MoELanguageModel(nn.Module):
+    """Bytes in, a score for each of the 256 possible next bytes out: (batch, length) -> (batch, length, 256)."""
+
+    def __init__(self, width: int, layers: int, experts: int, top: int, dropout: float) -> None:
+        super().__init__()
+        self.bytes, self.places = nn.Embedding(256, width), nn.Embedding(LENGTH, width)
+        self.blocks = nn.ModuleList(Block(width, experts, top, dropout) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 256)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        length = tokens.shape[1]
+        later = torch.ones(length, length, dtype=torch.bool).triu(1)
+        x = self.bytes(tokens) + self.places.weight[:length]
+        for block in self.blocks:
+            x = block(x, later)
+        return self.head(self.norm(x))
+
+
+def as_tokens(rows: list[dict[str, Any]]) -> Tensor:
+    padded = [row["text"].encode()[:LENGTH].ljust(LENGTH, b"\0") for row in rows]
+    return torch.tensor([list(text) for text in padded])
+
+
+def average_gradients(model: nn.Module) -> None:
+    """The mean over all ranks, in one flat tensor with the parameters in their own order.
+
+    DistributedDataParallel regroups its buckets after its first step: over more than two ranks a resumed run would
+    then add the same numbers in another order than the one that never stopped, and drift away from it. It would also
+    have to be told of experts that nobody asked.
+    """
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    dist.all_reduce(flat)
+    means = (flat / dist.get_world_size()).split([gradient.numel() for gradient in gradients])
+    for parameter, mean in zip(model.parameters(), means, strict=True):
+        parameter.grad = mean.view_as(parameter)
+
+
+def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, tokens: Tensor) -> float:
+    """One step of all ranks; returns the loss over the whole global batch."""
+    scores = model(tokens[:, :-1])
+    loss = F.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=0)
+    optimizer.zero_grad()
+    loss.backward()
+    average_gradients(model)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    total = loss.detach()
+    dist.all_reduce(total)
+    return total.item() / dist.get_world_size()
+
+
+def note_rows(file: TextIO, epoch: int, step: int, rows: list[dict[str, Any]]) -> None:
+    """Write down what this rank has trained on, so that anybody can check afterwards that no row is lost."""
+    file.write(json.dumps({"epoch": epoch, "step": step, "ids": [row["id"] for row in rows]}) + "\n")
+
+
+def train(options: argparse.Namespace) -> None:
+    torch.manual_seed(options.seed)  # the same weights on every rank
+    config = {"width": options.width, "layers": options.layers, "experts": options.experts, "top": 2, "dropout": 0.1}
+    model = MoELanguageModel(**config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=options.schedule_steps)
+    torch.manual_seed(options.seed + 1 + dist.get_rank())  # another dropout on every rank
+
+    begin = beginning()  # what to resume from, if anything
+    begin.restore(model, optimizer, scheduler)
+    table = begin.open_table(options.data, "corpus")
+    manager = CheckpointManager(options.root, model=model, model_cfg=config, begin=begin)
+    manager.set_optimizer(optimizer)
+    manager.set_scheduler(scheduler)
+    step = begin.global_step
+
+    with open(os.path.join(manager.run_dir, f"rows.rank{dist.get_rank()}.jsonl"), "a", buffering=1) as noted:
+        for epoch in begin.epochs(options.epochs):
+            dataset = begin.streaming_dataset(table, epoch, num_splits=8)
+            for rows in manager.loader(dataset, batch_size=options.global_batch, collate_fn=list):
+                loss = train_step(model, optimizer, as_tokens(rows))
+                scheduler.step()
+                step += 1
+                note_rows(noted, epoch, step, rows)
+                manager.log(step=step, loss=loss, lr=scheduler.get_last_lr()[0])
+                manager.maybe_save("pretrain", epoch=epoch, epochs=options.epochs, pretrain_loss=loss)
+                time.sleep(options.pause)
+            manager.save("pretrain", epoch=epoch, epochs=options.epochs, epoch_complete=True, pretrain_loss=loss)
+    manager.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="the directory of the LanceDB database")
+    parser.add_argument("--root", default="checkpoints", help="where the run's directory is made")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--global-batch", type=int, default=32, help="rows a step, over all ranks together")
+    parser.add_argument("--save-seconds", type=float, default=5.0)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds to wait after a step, to have time to look")
+    parser.add_argument("--schedule-steps", type=int, default=1000, help="length of the learning rate's cosine")
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--experts", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    dist.init_process_group("gloo", timeout=timedelta(minutes=5))
+    train(parser.parse_args())
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
