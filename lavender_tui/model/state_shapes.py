@@ -7,6 +7,7 @@ later write a count and a position for each split in row mode, and blocks, count
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lavender_tui.errors import BadState
@@ -27,6 +28,53 @@ _FOREIGN = {
     "_snapshot": "torchdata's StatefulDataLoader",
     "_num_yielded": "torchdata's StatefulDataLoader",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankState:
+    """One rank's state, normalised: every count is a list of `num_splits` ints.
+
+    `state` is what goes to `merge_state_dicts`; `origin` names where it came from, for messages
+    ("pretrain-…-0060.pt dataset[3]" or "…-0060.rank3.pt"). `has_positions` is False where the state was written
+    without positions (lancedb before 0.38) and they were filled in from the samples.
+    """
+
+    rank: int
+    origin: str
+    state: dict[str, Any]
+    has_positions: bool = True
+
+    @property
+    def num_splits(self) -> int:
+        return int(self.state["num_splits"])
+
+    @property
+    def samples(self) -> list[int]:
+        """Samples consumed per split, length num_splits."""
+        return list(self.state[SAMPLES])
+
+    @property
+    def positions(self) -> list[int]:
+        """Positions consumed per split, length num_splits; above samples only where rows were skipped."""
+        return list(self.state.get(POSITIONS, self.state[SAMPLES]))
+
+    @property
+    def work(self) -> list[int]:
+        """What a training step takes from each split: samples in row mode, blocks in packed mode."""
+        return list(self.state[BLOCKS] if self.mode == "packed" else self.state[SAMPLES])
+
+    @property
+    def mode(self) -> str:
+        return "packed" if is_packed(self.state) else "row"
+
+
+def owned_splits(rank: int, world_size: int, num_splits: int) -> range:
+    """The splits that `rank` of `world_size` owns: [r*k, (r+1)*k), k = num_splits // world_size.
+
+    Source of the rule: lancedb/streaming.py 0.40.0, lines 592-597.
+    """
+    each = num_splits // world_size
+    return range(rank * each, (rank + 1) * each)
 
 
 def normalise(obj: Any) -> dict[str, Any]:
@@ -132,7 +180,7 @@ def _ints(value: Any, key: str, least: int = 0) -> list[int]:
         raise BadState(f"{key}[{index}] is {_kind(entry)}, not a whole number")
     if value and (min(value) < least or max(value) > MAX_COUNT):
         index, entry = next((i, e) for i, e in enumerate(value) if not least <= e <= MAX_COUNT)
-        raise BadState(f"{key}[{index}] is {entry}, which no count can be")
+        raise BadState(f"{key}[{index}] is {_number(entry)}, which no count can be")
     return list(value)
 
 
@@ -145,7 +193,7 @@ def _whole(obj: Mapping[str, Any], key: str, *, least: int, most: int = MAX_COUN
 
 def _within(value: int, key: str, least: int, most: int) -> int:
     if not least <= value <= most:
-        raise BadState(f"{key} is {clean(value, 24)}; it must be from {least} to {most}")
+        raise BadState(f"{key} is {_number(value)}; it must be from {least} to {most}")
     return value
 
 
@@ -160,6 +208,13 @@ def _kind(value: Any) -> str:
     if value is None:
         return "None"
     name = clean(type(value).__name__, 40)
-    if isinstance(value, bool | int | float | str):
+    if type(value) is int:
+        return _number(value)
+    if isinstance(value, bool | float | str):
         return f"{clean(repr(value), 40)} ({name})"
     return f"a {name}"
+
+
+def _number(value: int) -> str:
+    """Python refuses to print an int of more than 4,300 digits."""
+    return str(value) if value.bit_length() <= 64 else f"a number of {value.bit_length()} bits"
