@@ -1,0 +1,99 @@
+"""The app: themes, the feed, signals. Screens hold the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.reactive import var
+
+from lavender_tui.model.run import Run
+from lavender_tui.tui import keys, themes
+from lavender_tui.tui.ending import restore_on_signals
+from lavender_tui.tui.feed import Feed
+from lavender_tui.tui.messages import RunsChanged, WatchFailed
+from lavender_tui.tui.palette import LavenderCommands
+from lavender_tui.tui.screens.runs import RunsScreen
+
+if TYPE_CHECKING:
+    from lavender_tui.watch.observe import Snapshot
+
+
+class LavenderApp(App[int]):
+    """Watches the roots and shows the list of runs."""
+
+    TITLE = "lavender"
+    CSS_PATH = "lavender.tcss"
+    COMMANDS = App.COMMANDS | {LavenderCommands}
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS = keys.bindings(keys.EVERYWHERE)
+
+    runs: var[tuple[Run, ...]] = var(())
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        *,
+        command: Sequence[str] = (),
+        world_size: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.roots = tuple(os.path.abspath(root) for root in roots)
+        self.command = tuple(command)
+        self.world_size = world_size
+        self.hint = hint
+        self.feed = Feed(self.roots, self.post_message)
+        self.snapshot: Snapshot | None = None
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self.theme = os.environ.get("TEXTUAL_THEME") or themes.DEFAULT
+
+    def get_default_screen(self) -> RunsScreen:
+        return RunsScreen()
+
+    def on_mount(self) -> None:
+        self.feed.start()
+        restore_on_signals(self)
+
+    def on_unmount(self) -> None:
+        self.feed.close()
+
+    def on_runs_changed(self, message: RunsChanged) -> None:
+        if self.snapshot is not None and message.snapshot.sequence <= self.snapshot.sequence:
+            return
+        self.snapshot = message.snapshot
+        self.runs = message.snapshot.runs
+        for screen in self.screen_stack:
+            show = getattr(screen, "show_snapshot", None)
+            if show is not None:
+                show(message.snapshot)
+
+    def on_watch_failed(self, message: WatchFailed) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, RunsScreen):
+                screen.show_trouble(message.reason)
+
+    def action_help(self) -> None:
+        from lavender_tui.tui.screens.help import HelpScreen
+
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+
+def run_app(
+    roots: Sequence[str],
+    *,
+    command: Sequence[str] = (),
+    world_size: int | None = None,
+    hint: str | None = None,
+) -> int:
+    """Run the app on the terminal until the person quits; returns the exit code.
+
+    `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next.
+    """
+    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint)
+    result = app.run()
+    return result if isinstance(result, int) else (app.return_code or 0)

@@ -1,0 +1,65 @@
+"""What threads tell the screens. Only handlers touch widgets; what comes late is dropped by its sequence number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from lavender_tui.model.plan import Proposal
+    from lavender_tui.watch.observe import Snapshot
+
+
+@dataclass
+class RunsChanged(Message, bubble=False):
+    """The watcher saw the roots again; `snapshot.sequence` grows."""
+
+    snapshot: Snapshot
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer snapshot holds everything of an older one that still waits."""
+        return isinstance(message, RunsChanged)
+
+
+@dataclass
+class WatchFailed(Message, bubble=False):
+    """Watching could not begin; `reason` is one sentence."""
+
+    reason: str
+
+
+@dataclass
+class ProposalMade(Message, bubble=False):
+    """An answer to question number `sequence`; `error` is one sentence where there is no proposal."""
+
+    sequence: int
+    proposal: Proposal | None
+    error: str | None = None
+
+
+@dataclass
+class ResumeProgressed(Message, bubble=False):
+    """What carrying out does right now."""
+
+    words: str
+
+
+@dataclass
+class ResumeEnded(Message, bubble=False):
+    """A resume was launched in `run_dir`, or `error` says why it was not."""
+
+    source: str
+    run_dir: str | None = None
+    error: str | None = None
+    words: str = ""
+
+
+@dataclass
+class StopEnded(Message, bubble=False):
+    """A stop came to its end, one sentence."""
+
+    run_path: str
+    words: str
+    is_error: bool = False

@@ -1,0 +1,71 @@
+"""The line at the bottom: the keys that work now, whole words only, as many as fit; a click presses one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import events
+from textual.widget import Widget
+
+from lavender_tui.tui.keys import Key, of_place
+from lavender_tui.tui.widgets.inks import INKS, Span, spans_length, text_of
+
+
+class KeyBar(Widget):
+    """Drawn from the table of keys for one place; what the screen's check_action hides is left out."""
+
+    COMPONENT_CLASSES = INKS
+
+    def __init__(self, place: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._place = place
+        self._marks: list[tuple[int, int, Key]] = []
+        self._drawn: tuple[Key, ...] = ()
+
+    def recheck(self) -> None:
+        """Repaint if other keys work now."""
+        usable = tuple(self._usable())
+        if usable != self._drawn:
+            self._drawn = usable
+            self.refresh()
+
+    def _usable(self) -> Sequence[Key]:
+        keys = [key for key in of_place(self._place) if key.label]
+        return [key for key in keys if self._may(key)]
+
+    def _may(self, key: Key) -> bool:
+        if key.action.startswith("app."):
+            return True
+        return self.screen.check_action(key.action, ()) is not False
+
+    def render(self) -> Text:
+        spans: list[Span] = [(" ", "")]
+        self._marks = []
+        usable = self._usable()
+        for key in usable:
+            entry: list[Span] = [(key.shown, "accent"), (f" {key.label}", "quiet"), ("  ", "")]
+            start = spans_length(spans)
+            # help and quit come last and are kept: room for them is set aside
+            rest = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in ("help", "quit"))
+            room = self.size.width - (0 if key.id in ("help", "quit") else rest)
+            if start + spans_length(entry[:2]) > room:
+                continue
+            spans += entry
+            self._marks.append((start, start + spans_length(entry[:2]), key))
+        return text_of(self, spans)
+
+    def _at(self, x: int) -> Key | None:
+        for start, end, key in self._marks:
+            if start <= x < end:
+                return key
+        return None
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        key = self._at(event.x)
+        self.tooltip = Text(key.help) if key else None
+
+    async def on_click(self, event: events.Click) -> None:
+        key = self._at(event.x)
+        if key is not None:
+            await self.app.run_action(key.action, self.screen)

@@ -1,0 +1,114 @@
+"""Below the list: the run under the cursor, why it is in its state, its loss, and where a resume would start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.cells import set_cell_size
+from rich.text import Text
+from textual.widget import Widget
+
+from lavender_tui.model import text
+from lavender_tui.model.run import Run
+from lavender_tui.model.series import finite
+from lavender_tui.tui.outlook import outlook
+from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.widgets.curve import draw
+from lavender_tui.tui.widgets.inks import INKS, Span, fit, spans_length, text_of
+
+_LABEL = 9  # cells for the numbers beside the curve
+_CURVE_MOST = 64
+_SMALL = 4  # a pane of up to that many lines shows no curve
+
+
+class RunPane(Widget):
+    """Repaints only when what it would say differs."""
+
+    COMPONENT_CLASSES = INKS
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._run: Run | None = None
+        self._followers: Sequence[Run] = ()
+        self._drawn: object = None
+
+    def show(self, run: Run | None, followers: Sequence[Run] = ()) -> None:
+        """The run under the cursor, and the runs that were resumed from it."""
+        self._run, self._followers = run, followers
+        self.tick()
+
+    def tick(self) -> None:
+        drawn = self._lines()
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh()
+
+    def render(self) -> Text:
+        out = Text(no_wrap=True, end="")
+        for number, line in enumerate(self._lines()):
+            if number:
+                out.append("\n")
+            out.append_text(text_of(self, line))
+        return out
+
+    def _lines(self) -> list[list[Span]]:
+        run = self._run
+        width, height = self.size.width, self.size.height
+        if run is None or width < 4 or height < 1:
+            return []
+        facts = outlook(run, self._followers)
+        if height <= _SMALL or width < 84:
+            return [_cut(line, width) for line in [self._head(run, width), *([(" ", ""), *one] for one in facts)]][
+                :height
+            ]
+        beside = self._curve(run, width, height - 1)
+        room = width - (spans_length(beside[0]) if beside else 1)
+        rows = [_cut(facts[row], room) if row < len(facts) else [] for row in range(height - 1)]
+        left: list[list[Span]] = beside or [[(" ", "")]] * (height - 1)
+        return [self._head(run, width), *([*left[row], *rows[row]] for row in range(height - 1))]
+
+    def _head(self, run: Run, width: int) -> list[Span]:
+        ended = run.end.ended_at if run.end else None
+        when = f", {text.age(time.time() - ended)}" if ended else ""
+        reason = text.clean(run.state_reason, 400)
+        word = "" if reason.startswith(run.state.value) else f" {run.state.value}:"
+        head: list[Span] = [
+            (" " + text.clean(run.name, 80), "strong"),
+            (f"   {STATE_GLYPHS[run.state]}{word} ", state_ink(run.state)),
+            (reason + when, ""),
+        ]
+        head += [(f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1]]
+        return _cut(head, width)
+
+    def _curve(self, run: Run, width: int, height: int) -> list[list[Span]]:
+        room = min(_CURVE_MOST, width // 2 - _LABEL - 4)
+        points = [(point.step, point.loss) for point in run.losses]
+        curve = draw(points, room, height) if len(finite(points)) > 1 else None
+        if curve is None:
+            return []
+        labels = {0: text.loss(curve.high), height - 1: text.loss(curve.low)}
+        if height > 2:
+            labels.setdefault(1, "loss")
+        lines: list[list[Span]] = []
+        for row, dots in enumerate(curve.lines):
+            mark = "┤" if row in (0, height - 1) else "│"
+            label = fit(labels.get(row, ""), _LABEL, right=True)
+            lines.append([(f"{label} ", "quiet"), (mark, "faint"), (dots, "accent"), ("   ", "")])
+        return lines
+
+
+def _cut(spans: list[Span], width: int) -> list[Span]:
+    """Spans within `width` cells; a cut ends in an ellipsis."""
+    if spans_length(spans) <= width:
+        return spans
+    kept: list[Span] = []
+    left = max(0, width - 1)
+    for words, name in spans:
+        length = spans_length([(words, name)])
+        if length > left:
+            kept.append((set_cell_size(words, left).rstrip() + "…", name))
+            return kept
+        kept.append((words, name))
+        left -= length
+    return kept
