@@ -1,6 +1,6 @@
 """Which process is it? A pid alone never says: start ticks, boot id, host and pid namespace do.
 
-Imports `os`, `signal` and `socket` only: the supervisor pays for each further import at every launch.
+Imports `os` and `signal` only: the supervisor pays for each further import at every launch.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import socket
 
 # Errors that mean "no pidfd here" (old kernel, a sandbox that forbids the call), not "no such process".
 _NO_PIDFD = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
@@ -101,19 +100,17 @@ def descendants(ancestor: int) -> list[tuple[int, int]]:
     return found
 
 
-def environment(pid: int) -> dict[str, str]:
-    """The environment that the process was started with; empty where it is gone or another user's."""
+def raw_environment(pid: int) -> list[bytes]:
+    """The `NAME=value` pairs that the process was started with; empty where it is gone or another user's."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = file.read().split(b"\0")
+            return file.read().split(b"\0")
     except OSError:
-        return {}
-    decoded = (os.fsdecode(pair).partition("=") for pair in pairs if b"=" in pair)
-    return {name: value for name, _, value in decoded}
+        return []
 
 
 def host_name() -> str:
-    return socket.gethostname()
+    return os.uname().nodename
 
 
 def boot_id() -> str:

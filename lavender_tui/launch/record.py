@@ -1,8 +1,8 @@
 """The launch record: who started a run and how, who stopped it, how it ended.
 
 Three files in the run's own directory, each written once and atomically: `launch.json`, `stop.json`, `exit.json`.
-Reading never raises: a torn, foreign or hostile file reads as None, and `examine_*` says why. Standard library only: the
-training imports this module. Times are unix seconds.
+Reading never raises: a torn, foreign or hostile file reads as None, and `examine_*` says why. Standard library only,
+for the training imports this module. Times are unix seconds.
 """
 
 from __future__ import annotations
