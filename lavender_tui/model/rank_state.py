@@ -47,12 +47,14 @@ class StateSet:
     """The states of one save, one a rank and in rank order, with every check made on them.
 
     `world_size` is the number of owners (1 for a merged state); `recorded_ranks` how many ranks saved, where known.
+    `is_lone`: one state without a rank.
     """
 
     found: int = 0
     states: tuple[RankState, ...] = ()
     world_size: int | None = None
     recorded_ranks: int | None = None
+    is_lone: bool = False
     merged: bool = False
     checks: tuple[Check, ...] = ()
 
@@ -103,7 +105,7 @@ def check_set(states: Sequence[RankState], *, world_size: int, facts: SaveFacts 
 def summarise(found: Iterable[Found], world_size: int | None = None) -> RankStatesSummary:
     """What a list of runs shows of the states of one save; the deeper checks need facts of the save (`examine`)."""
     result = examine(found, SaveFacts(world_size=world_size))
-    expected = result.recorded_ranks or result.world_size
+    expected = result.recorded_ranks or (None if result.is_lone else result.world_size)
     problems = tuple(_sentence(check) for check in result.checks if check.verdict is Verdict.REFUSE)
     if not result.states:
         return RankStatesSummary(found=result.found, expected=expected, problems=problems)
@@ -166,7 +168,13 @@ def _examine_single(singles: list[RankState], facts: SaveFacts, bad: list[Check]
         checks += state_rules.all_of([state], 1, facts)
     ranks = facts.world_size if facts.world_size is not None else (int(marked) if merged else None)  # type: ignore[arg-type]
     return StateSet(
-        found=found, states=(state,), world_size=1, recorded_ranks=ranks, merged=merged, checks=tuple(checks)
+        found=found,
+        states=(state,),
+        world_size=1,
+        recorded_ranks=ranks,
+        is_lone=True,
+        merged=merged,
+        checks=tuple(checks),
     )
 
 
