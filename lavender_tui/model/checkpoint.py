@@ -22,6 +22,7 @@ class Wholeness(StrEnum):
     FOREIGN = "not a checkpoint"
     REFUSED = "over a limit"
     UNREADABLE = "unreadable"
+    UNREAD = "not read yet"  # listed by its name; its content follows in a later snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
