@@ -43,8 +43,8 @@ class Coverage:
         return f"{self.rows} rows: {len(self.lost)} lost, {len(self.repeated)} repeated; {same}"
 
 
-def logged_steps(run_dir: str) -> Iterator[tuple[int, int, list[int]]]:
-    """(epoch, step, row ids) of every whole line that any rank of the run logged; a line cut by a kill is none."""
+def logged_steps(run_dir: str) -> Iterator[tuple[str, int, int, list[int]]]:
+    """(file, epoch, step, row ids) of every whole line that a rank of the run logged; a line cut by a kill is none."""
     for name in sorted(os.listdir(run_dir)):
         if not name.startswith(ROWS_PREFIX):
             continue
@@ -52,7 +52,7 @@ def logged_steps(run_dir: str) -> Iterator[tuple[int, int, list[int]]]:
             for line in file:
                 if line.endswith("\n"):
                     record = json.loads(line)
-                    yield record["epoch"], record["step"], record["ids"]
+                    yield name, record["epoch"], record["step"], record["ids"]
 
 
 def trained_steps(generations: Iterable[Generation], epoch: int) -> tuple[dict[int, list[int]], int]:
@@ -60,7 +60,7 @@ def trained_steps(generations: Iterable[Generation], epoch: int) -> tuple[dict[i
     steps: dict[int, list[int]] = defaultdict(list)
     forgotten = 0
     for generation in generations:
-        for logged_epoch, step, ids in logged_steps(generation.run_dir):
+        for _, logged_epoch, step, ids in logged_steps(generation.run_dir):
             if generation.last_step is not None and step > generation.last_step:
                 forgotten += len(ids)
             elif logged_epoch == epoch:

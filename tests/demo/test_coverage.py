@@ -65,4 +65,4 @@ def test_a_line_cut_by_a_kill_is_no_step(tmp_path):
     run_dir = log_rows(tmp_path / "a", 0, {1: [0, 1]})
     with open(f"{run_dir}/rows.rank0.jsonl", "a") as file:
         file.write('{"epoch": 1, "step": 2, "id')
-    assert list(logged_steps(run_dir)) == [(1, 1, [0, 1])]
+    assert list(logged_steps(run_dir)) == [("rows.rank0.jsonl", 1, 1, [0, 1])]
