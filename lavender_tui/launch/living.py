@@ -14,7 +14,7 @@ RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
 
 
 def is_alive(run_dir: str) -> bool:
-    """Does the run's recorded supervisor or leader live on this machine? False also for what can't be seen from here."""
+    """Does the run's recorded supervisor or leader live? False also for what can't be seen from this machine."""
     record = read_launch(run_dir)
     return record is not None and belongs_here(record, run_dir) and record.is_alive
 

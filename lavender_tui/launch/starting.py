@@ -7,26 +7,29 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch import living, supervisor
+from lavender_tui.launch import identity, living, supervisor
+from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
-from lavender_tui.launch.record import LaunchRecord, examine_launch, read_launch
+from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.run import Lineage
 
 # What a start that failed may have left in the run's directory.
 OUR_NAMES = (LAUNCH, EXIT, LOCK, LOG)
 _REPORT_BYTES = 64 * 1024
+SETTLING_SECONDS = 5.0
 
 
 def start(
     launch: Launch,
     run_dir: str,
     *,
-    run_id: str,
+    run_id: str | None = None,
     resumed_from: Lineage | None = None,
     world_size: int | None = None,
     command: Sequence[str] = (),
@@ -34,11 +37,12 @@ def start(
 ) -> LaunchRecord:
     """Start the training of `run_dir` in a session of its own, and return its record once its program runs.
 
-    Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked for,
-    placeholders unfilled; a later resume begins with it. Raises AlreadyRunning where the directory was used for a start
-    before, or another resume of the same run lives; LaunchFailed where nothing could be started.
+    Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked
+    for, placeholders unfilled; a later resume begins with it. Raises AlreadyRunning where the directory was used for a
+    start before, or another resume of the same run lives; LaunchFailed where nothing could be started.
     """
     run_dir = os.path.abspath(run_dir)
+    run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
     if resumed_from is not None:
         refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
     order = {
@@ -48,18 +52,29 @@ def start(
         "command": list(command),
         "cwd": launch.cwd,
         "env": {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: run_dir},
-        "world_size": world_size,
+        "world_size": world_size if world_size is not None else _processes(launch),
         "resumed_from": None
         if resumed_from is None
         else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint},
         "grace": grace,
     }
     _check(order)
-    _raise_unless_started(_run_supervisor(run_dir, order), run_dir)
+    report = _run_supervisor(run_dir, order)
     record, reason = examine_launch(run_dir)
+    if not report and record is not None and _runs_without_supervisor(record):
+        return record
+    _raise_unless_started(report, run_dir)
     if record is None:
         raise LaunchFailed(f"the launch record {reason or 'is gone'}", where=os.path.join(run_dir, LAUNCH))
     return record
+
+
+def _processes(launch: Launch) -> int | None:
+    """How many ranks the words say, where they say it."""
+    value = parse(launch.argv).option("--nproc-per-node")
+    if value is not None:
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 8 else None
+    return 1 if launch.backend == "local" else None
 
 
 def _check(order: dict[str, Any]) -> None:
@@ -103,6 +118,20 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
+def _runs_without_supervisor(record: LaunchRecord) -> bool:
+    """The supervisor was killed in the instant of the start: did its child become the training, or did it end too?
+
+    Only what was executed has the run's id in the environment that the kernel shows.
+    """
+    mark = os.fsencode(f"{living.RUN_ID}={record.run_id}")
+    deadline = time.monotonic() + SETTLING_SECONDS
+    while record.leader.is_alive and time.monotonic() < deadline:
+        if mark in identity.raw_environment(record.leader.pid):
+            return True
+        time.sleep(0.005)
+    return False
+
+
 def _raise_unless_started(report: dict[str, Any], run_dir: str) -> None:
     if report.get("ok"):
         return
@@ -115,7 +144,7 @@ def _raise_unless_started(report: dict[str, Any], run_dir: str) -> None:
 
 
 def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None = None) -> None:
-    """Raise AlreadyRunning where a live run under one of the `roots`, or beside the old run, was resumed from `old_run`."""
+    """Raise AlreadyRunning where a live run, under one of the `roots` or beside the old run, was resumed from it."""
     for run_dir in _beside(old_run, roots):
         if but is not None and os.path.realpath(run_dir) == os.path.realpath(but):
             continue

@@ -1,8 +1,8 @@
 """The process between whoever starts a training and the training: it outlives the first, and records the second's end.
 
-One per run. It holds the run's lock for its life, adopts orphaned workers (child subreaper), keeps the output, passes a
-stop on and writes `exit.json`. It is executed by its path with `python -I -S`, so that nothing of the user's environment
-is imported and it starts in milliseconds; the order comes as JSON on standard input. Standard library only.
+One per run. It holds the run's lock for its life, adopts orphaned workers (child subreaper), keeps the output, passes
+a stop on and writes `exit.json`. It is executed by its path with `python -I -S`, so that nothing of the user's
+environment is imported and it starts in milliseconds; the order comes as JSON on standard input. Standard library only.
 
 No training ever lives without a record: the child is forked and waits, `launch.json` with the child's pid is written,
 and only then is the child told to become the training. Killed at any step before that, the supervisor takes the child
