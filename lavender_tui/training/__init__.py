@@ -33,9 +33,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lavender_tui.training.beginning import Beginning, beginning, resume_plan
     from lavender_tui.training.loading import resume_from_checkpoint
     from lavender_tui.training.manager import CheckpointManager
+    from lavender_tui.training.resuming import Beginning, beginning, resume_plan
     from lavender_tui.training.starting import StartingPoint, starting_point
 
 __all__ = [
@@ -49,12 +49,12 @@ __all__ = [
 ]
 
 _WHERE = {
-    "Beginning": "beginning",
+    "Beginning": "resuming",
     "CheckpointManager": "manager",
     "StartingPoint": "starting",
-    "beginning": "beginning",
+    "beginning": "resuming",
     "resume_from_checkpoint": "loading",
-    "resume_plan": "beginning",
+    "resume_plan": "resuming",
     "starting_point": "starting",
 }
 
