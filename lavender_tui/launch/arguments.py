@@ -11,18 +11,61 @@ from enum import StrEnum
 LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Programs that start another one named later in the same line.
 WRAPPERS = frozenset(
-    "env nohup nice ionice taskset numactl stdbuf time setsid chrt "
-    "uv poetry pipenv pdm hatch rye conda mamba micromamba pixi".split()  # noqa: SIM905
+    [
+        "env",
+        "nohup",
+        "nice",
+        "ionice",
+        "taskset",
+        "numactl",
+        "stdbuf",
+        "time",
+        "setsid",
+        "chrt",
+        "uv",
+        "poetry",
+        "pipenv",
+        "pdm",
+        "hatch",
+        "rye",
+        "conda",
+        "mamba",
+        "micromamba",
+        "pixi",
+    ]
 )
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?(?:\.exe)?")
 _PYTHON_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 
 # torch.distributed.run's options (torch 2.6 to 2.13): those that take a value, and those that don't.
 VALUE_OPTIONS = frozenset(
-    "--nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --max-restarts --monitor-interval "
-    "--start-method --event-log-handler --role --log-dir --redirects --tee --local-ranks-filter "
-    "--duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port --local-addr "
-    "--logs-specs --numa-binding --signals-to-handle --shutdown-timeout".split()  # noqa: SIM905
+    [
+        "--nnodes",
+        "--nproc-per-node",
+        "--rdzv-backend",
+        "--rdzv-endpoint",
+        "--rdzv-id",
+        "--rdzv-conf",
+        "--max-restarts",
+        "--monitor-interval",
+        "--start-method",
+        "--event-log-handler",
+        "--role",
+        "--log-dir",
+        "--redirects",
+        "--tee",
+        "--local-ranks-filter",
+        "--duplicate-stdout-filters",
+        "--duplicate-stderr-filters",
+        "--node-rank",
+        "--master-addr",
+        "--master-port",
+        "--local-addr",
+        "--logs-specs",
+        "--numa-binding",
+        "--signals-to-handle",
+        "--shutdown-timeout",
+    ]
 )
 FLAG_OPTIONS = frozenset(("--standalone", "--module", "--no-python", "--run-path", "--virtual-local-rank", "--use-env"))
 _SHORT = {"-r": "--redirects", "-t": "--tee", "-m": "--module"}

@@ -21,8 +21,18 @@ KILL_BEFORE_OURS_SECONDS = 5  # torchrun's own SIGKILL comes this long before th
 
 # One node and a port that nobody else has: these would say something else.
 _RENDEZVOUS = frozenset(
-    "--standalone --nnodes --node-rank --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --master-addr "
-    "--master-port --local-addr".split()  # noqa: SIM905
+    [
+        "--standalone",
+        "--nnodes",
+        "--node-rank",
+        "--rdzv-backend",
+        "--rdzv-endpoint",
+        "--rdzv-id",
+        "--rdzv-conf",
+        "--master-addr",
+        "--master-port",
+        "--local-addr",
+    ]
 )
 _REPLACED = _RENDEZVOUS | {
     "--nproc-per-node",
@@ -84,7 +94,9 @@ def _options(command: Command, topology: Topology, interpreter: str) -> list[str
     words += words_of(without(command.options, _REPLACED))
     # Tee: a line goes to the rank's own file, and with the rank before it into the run's log.
     words += ["--log-dir", os.path.join(topology.run_dir, RANKS), "--tee", "3"]
-    known = _known_options(topology.find(interpreter) or interpreter)
+    # Behind a wrapper (`uv run torchrun`) only the wrapper knows which torch it is.
+    is_known = command.interpreter is not None or not command.wrapper
+    known = _known_options(topology.find(interpreter) or interpreter) if is_known else frozenset()
     if "--shutdown-timeout" in known:
         words += ["--shutdown-timeout", str(max(1, int(topology.grace) - KILL_BEFORE_OURS_SECONDS))]
     if "--signals-to-handle" in known:
