@@ -9,7 +9,7 @@ from lavender_tui.demo.corpus import TABLE_NAME
 
 
 def global_batches(uri: str, *, epoch: int, num_splits: int, global_batch: int) -> list[list[int]]:
-    """The row ids of every global batch of one epoch, in order, as one rank alone would read them.
+    """The row ids of every global batch of one epoch (1-based), in order, as one rank alone would read them.
 
     With `global_batch` a multiple of `num_splits`, every world_size trains the same set of rows in the same step.
     """
@@ -17,7 +17,8 @@ def global_batches(uri: str, *, epoch: int, num_splits: int, global_batch: int) 
     from lancedb.streaming import StreamingDataset
 
     table = lancedb.connect(uri).open_table(TABLE_NAME)
-    dataset = StreamingDataset(table, num_splits=num_splits, epoch=epoch, columns=["id"], transform_parallelism=1)
+    # The dataset counts its epochs from 0.
+    dataset = StreamingDataset(table, num_splits=num_splits, epoch=epoch - 1, columns=["id"], transform_parallelism=1)
     ids = [row["id"] for row in dataset]
     return [ids[start : start + global_batch] for start in range(0, len(ids), global_batch)]
 

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lavender_tui.demo.corpus import TABLE_NAME
 from lavender_tui.training import CheckpointManager, beginning
 
 LENGTH = 64  # bytes of a sentence; shorter ones are filled up with zeros
@@ -124,15 +125,16 @@ def train(options: argparse.Namespace) -> None:
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=options.schedule_steps)
     torch.manual_seed(options.seed + 1 + dist.get_rank())  # another dropout on every rank
 
-    begin = beginning()  # what to resume from, if anything
+    begin = beginning(options.resume)  # the launcher's plan first, then --resume, else from scratch
     begin.restore(model, optimizer, scheduler)
-    table = begin.open_table(options.data, "corpus")
-    manager = CheckpointManager(options.root, model=model, model_cfg=config, begin=begin)
+    table = begin.open_table(options.data, TABLE_NAME)
+    manager = CheckpointManager(
+        options.root, model=model, model_cfg=config, begin=begin, every_seconds=options.save_seconds
+    )
     manager.set_optimizer(optimizer)
     manager.set_scheduler(scheduler)
     step = begin.global_step
-
-    with open(os.path.join(manager.run_dir, f"rows.rank{dist.get_rank()}.jsonl"), "a", buffering=1) as noted:
+    with manager, open(os.path.join(manager.run_dir, f"rows.rank{dist.get_rank()}.jsonl"), "a", buffering=1) as noted:
         for epoch in begin.epochs(options.epochs):
             dataset = begin.streaming_dataset(table, epoch, num_splits=8)
             for rows in manager.loader(dataset, batch_size=options.global_batch, collate_fn=list):
@@ -141,16 +143,24 @@ def train(options: argparse.Namespace) -> None:
                 step += 1
                 note_rows(noted, epoch, step, rows)
                 manager.log(step=step, loss=loss, lr=scheduler.get_last_lr()[0])
-                manager.maybe_save("pretrain", epoch=epoch, epochs=options.epochs, pretrain_loss=loss)
+                manager.maybe_save("pretrain", epoch=epoch, epochs=options.epochs)
                 time.sleep(options.pause)
-            manager.save("pretrain", epoch=epoch, epochs=options.epochs, epoch_complete=True, pretrain_loss=loss)
-    manager.close()
+            manager.save("pretrain", epoch=epoch, epochs=options.epochs, epoch_complete=True)
+
+
+def join_the_ranks() -> None:
+    """Under torchrun join the other ranks; started alone, be the only one."""
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo", timeout=timedelta(minutes=5))
+    else:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="the directory of the LanceDB database")
     parser.add_argument("--root", default="checkpoints", help="where the run's directory is made")
+    parser.add_argument("--resume", help="a checkpoint, run or root to go on from, without lavender-tui")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--global-batch", type=int, default=32, help="rows a step, over all ranks together")
     parser.add_argument("--save-seconds", type=float, default=5.0)
@@ -160,8 +170,9 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--experts", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
-    dist.init_process_group("gloo", timeout=timedelta(minutes=5))
-    train(parser.parse_args())
+    options = parser.parse_args()
+    join_the_ranks()
+    train(options)
     dist.destroy_process_group()
 
 
