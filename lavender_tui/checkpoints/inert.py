@@ -1,0 +1,594 @@
+"""A pickle machine that imports nothing, calls nothing and hashes nothing foreign, within `Limits`.
+
+It knows every opcode of protocols 0 to 5. Where a pickle asks for a global, a call or an object, it leaves an inert
+one (objects.py); where the call is one that torch writes for a tensor, our own function reads the arguments (rebuild.py).
+Three rooms share the work: `Machine.run` holds the opcodes that fill real files, `_RARE` has a small method for each of
+the others, and tensor_runs.py reads the 30 opcodes that torch writes for one tensor at a stroke.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+from lavender_tui.checkpoints.limits import CutShort, Damaged, Limits, OverLimit
+from lavender_tui.checkpoints.objects import Global, Inert, Key, Tensor
+from lavender_tui.checkpoints.rebuild import TENSOR_V2, new_global, storage_of
+from lavender_tui.checkpoints.tensor_runs import OPS_PER_TENSOR, TensorRuns
+
+_OPS_BETWEEN_LOOKS = 8192  # some 3 ms of work between two looks at the limits
+_LONGEST_LINE = 4096  # names, and numbers written as text
+_MOST_DIGITS = 4000  # int() itself refuses more than 4,300
+_LARGEST_KEY = 1 << 31
+
+_U2 = struct.Struct("<H").unpack_from
+_I4 = struct.Struct("<i").unpack_from
+_U4 = struct.Struct("<I").unpack_from
+_U8 = struct.Struct("<Q").unpack_from
+_F8 = struct.Struct(">d").unpack_from
+
+
+def safe_key(key: Any) -> Any:
+    """The key itself where hashing it is harmless, else a `Key` around it."""
+    kind = type(key)
+    if kind is str or kind is bool or key is None:
+        return key
+    if kind is int and -_LARGEST_KEY <= key < _LARGEST_KEY:
+        return key
+    return Key(key)
+
+
+class Machine:
+    """Runs pickles one after another; `tensors` and `globals` collect over all of them."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.tensors: list[Tensor] = []
+        self.globals: dict[tuple[str, str], Global] = {}
+        self.storages: list[Any] = []
+        self._wide_bytes = 0
+        self._ops = 0
+
+    def run(self, data: bytes, start: int = 0) -> tuple[Any, int]:
+        """Read one pickle from `data[start:]`: its value, and the position after STOP.
+
+        Raises CutShort where `data` ends before STOP, Damaged for bytes that are no pickle, OverLimit past a limit.
+        """
+        self._begin(data, start)
+        try:
+            return self._run()
+        except struct.error:
+            raise CutShort("its data ends in the middle of a value") from None
+        except IndexError:
+            if self.pos >= len(data):
+                raise CutShort("its data ends before the pickle does") from None
+            raise Damaged(f"its pickle makes no sense near byte {self.pos}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Damaged(f"its pickle makes no sense near byte {self.pos} ({type(error).__name__})") from None
+
+    def _begin(self, data: bytes, start: int) -> None:
+        self.data, self.pos = data, start
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: list[Any] = []
+        self.far_memo: dict[int, Any] = {}
+        self._runs = TensorRuns(self)
+        self._deadline = time.monotonic() + self.limits.deadline_seconds
+
+    # One long function on purpose: a call for each opcode would double the time, and these branches are ordered by
+    # how often torch writes them. `self.pos` is kept up for the rare opcodes and for error messages.
+    def _run(self) -> tuple[Any, int]:
+        data, stack, memo, marks, rare = self.data, self.stack, self.memo, self.marks, _RARE
+        push, pop, remember = stack.append, stack.pop, memo.append
+        match_tensor, make_tensor = self._runs.match, self._runs.make
+        size, pos = len(data), self.pos
+        largest = self.limits.max_blob_bytes
+        try:
+            while True:
+                for _ in repeat(None, _OPS_BETWEEN_LOOKS):
+                    code = data[pos]
+                    pos += 1
+                    if code == 0x72:  # LONG_BINPUT
+                        index = _U4(data, pos)[0]
+                        pos += 4
+                        if index == len(memo):
+                            remember(stack[-1])
+                        else:
+                            self.put(index, stack[-1])
+                    elif code == 0x68 or code == 0x6A:  # BINGET, LONG_BINGET
+                        if code == 0x68:
+                            index = data[pos]
+                            pos += 1
+                        else:
+                            index = _U4(data, pos)[0]
+                            pos += 4
+                        value = memo[index] if index < len(memo) else self.get(index)
+                        if value is TENSOR_V2 and (found := match_tensor(data, pos)):
+                            tensor = make_tensor(found)
+                            if tensor is not None:
+                                push(tensor)
+                                pos = found.end()
+                                continue
+                        push(value)
+                    elif code == 0x58:  # BINUNICODE
+                        length = _U4(data, pos)[0]
+                        pos += 4
+                        end = pos + length
+                        if end > size or length > 4096:
+                            self.check_blob(pos, length)
+                        push(str(data[pos:end], "utf-8", "surrogatepass"))
+                        pos = end
+                    elif code == 0x4B:  # BININT1
+                        push(data[pos])
+                        pos += 1
+                    elif code == 0x71:  # BINPUT
+                        index = data[pos]
+                        pos += 1
+                        if index == len(memo):
+                            remember(stack[-1])
+                        else:
+                            self.put(index, stack[-1])
+                    elif code == 0x28:  # MARK
+                        marks.append(len(stack))
+                    elif code == 0x7D:  # EMPTY_DICT
+                        push({})
+                    elif code == 0x4D:  # BININT2
+                        push(_U2(data, pos)[0])
+                        pos += 2
+                    elif code == 0x8C:  # SHORT_BINUNICODE
+                        end = pos + 1 + data[pos]
+                        if end > size:
+                            raise CutShort("its data ends in the middle of a text")
+                        push(str(data[pos + 1 : end], "utf-8", "surrogatepass"))
+                        pos = end
+                    elif code == 0x94:  # MEMOIZE
+                        self.put(len(memo) + len(self.far_memo), stack[-1]) if self.far_memo else remember(stack[-1])
+                    elif code == 0x4A:  # BININT
+                        push(_I4(data, pos)[0])
+                        pos += 4
+                    elif code == 0x85:  # TUPLE1
+                        stack[-1] = (stack[-1],)
+                    elif code == 0x86:  # TUPLE2
+                        value = pop()
+                        stack[-1] = (stack[-1], value)
+                    elif code == 0x47:  # BINFLOAT
+                        push(_F8(data, pos)[0])
+                        pos += 8
+                    elif code == 0x2E:  # STOP
+                        self.pos = pos
+                        return pop(), pos
+                    else:
+                        self.pos = pos
+                        rare[code](self)
+                        pos = self.pos
+                self.check_limits(_OPS_BETWEEN_LOOKS)
+        finally:
+            self.pos = max(pos, self.pos)
+
+    # ---- limits
+
+    def check_limits(self, more_ops: int) -> None:
+        """Called every few thousand opcodes. Raises OverLimit."""
+        limits = self.limits
+        self._ops += more_ops
+        if self._ops + OPS_PER_TENSOR * self._runs.made > limits.max_ops:
+            raise OverLimit(f"its pickle has more than {limits.max_ops:,} steps")
+        if len(self.tensors) > limits.max_tensors:
+            raise OverLimit(f"it holds more than {limits.max_tensors:,} tensors")
+        if time.monotonic() > self._deadline:
+            raise OverLimit(f"its pickle takes longer than {limits.deadline_seconds:g} s to read")
+
+    def check_blob(self, start: int, length: int) -> None:
+        """May `length` bytes from `start` be taken? Raises OverLimit or CutShort."""
+        limits = self.limits
+        if not 0 <= length <= limits.max_blob_bytes:
+            raise OverLimit(f"one value of it takes {length:,} bytes (at most {limits.max_blob_bytes:,})")
+        if start + length > len(self.data):
+            raise CutShort("its data ends in the middle of a value")
+        if length > 4096 and not self.data[start : start + length].isascii():
+            self._wide_bytes += length
+            if self._wide_bytes > limits.max_wide_text_bytes:
+                raise OverLimit(f"its texts take more than {limits.max_wide_text_bytes:,} bytes")
+
+    # ---- memo, marks, operands
+
+    def put(self, index: int, value: Any) -> None:
+        """Memo entry out of turn: an overwrite, or a gap (old picklers count from 1; a bomb names a far index)."""
+        if index < len(self.memo):
+            self.memo[index] = value
+            self._runs.forget()
+        elif not 0 <= index <= self.limits.max_memo_index:
+            raise OverLimit(f"its pickle uses memo index {index:,} (at most {self.limits.max_memo_index:,})")
+        else:
+            self.far_memo[index] = value
+            if len(self.far_memo) > self.limits.max_sparse_memo:
+                raise OverLimit(f"its pickle has more than {self.limits.max_sparse_memo:,} memo entries out of order")
+
+    def get(self, index: int) -> Any:
+        """Memo entry. Raises Damaged where it was never set."""
+        if 0 <= index < len(self.memo):
+            return self.memo[index]
+        try:
+            return self.far_memo[index]
+        except KeyError:
+            raise Damaged(f"its pickle reads memo entry {index}, which was never written") from None
+
+    def since_mark(self) -> list[Any]:
+        """Take everything above the last MARK off the stack."""
+        if not self.marks:
+            raise Damaged("its pickle closes a group that it never opened")
+        start = self.marks.pop()
+        if start > len(self.stack):
+            raise Damaged("its pickle takes more from its stack than it put there")
+        taken = self.stack[start:]
+        del self.stack[start:]
+        return taken
+
+    def take(self, length: int) -> bytes:
+        """The next `length` bytes."""
+        self.check_blob(self.pos, length)
+        start, self.pos = self.pos, self.pos + length
+        return self.data[start : self.pos]
+
+    def number(self, unpack: Callable[..., tuple[Any, ...]], width: int) -> Any:
+        value = unpack(self.data, self.pos)[0]
+        self.pos += width
+        return value
+
+    def line(self) -> bytes:
+        """The bytes up to the next newline, which is taken too."""
+        end = self.data.find(b"\n", self.pos, self.pos + _LONGEST_LINE + 1)
+        if end < 0:
+            if len(self.data) - self.pos <= _LONGEST_LINE:
+                self.pos = len(self.data)
+                raise CutShort("its data ends in the middle of a name")
+            raise OverLimit(f"its pickle has a line of more than {_LONGEST_LINE:,} bytes")
+        start, self.pos = self.pos, end + 1
+        return self.data[start:end]
+
+    # ---- inert counterparts of what an unpickler would do
+
+    def global_(self, module: Any, name: Any) -> Global:
+        if type(module) is not str or type(name) is not str:
+            return Global("unnamed", "object")
+        known = self.globals.get((module, name))
+        if known is None:
+            if len(self.globals) >= self.limits.max_globals:
+                raise OverLimit(f"it names more than {self.limits.max_globals:,} different classes and functions")
+            known = self.globals[module, name] = new_global(module, name)
+        return known
+
+    def call(self, maker: Any, args: Any) -> Any:
+        """What REDUCE leaves: a tensor or plain data where we can read the arguments, else an inert object."""
+        if type(maker) is Global and maker.rebuild is not None and type(args) is tuple:
+            try:
+                made = maker.rebuild(args)
+            except (IndexError, TypeError, ValueError, AttributeError):
+                return Inert(maker, args)
+            if type(made) is Tensor:
+                self.tensors.append(made)
+            return made
+        return Inert(maker, args)
+
+    def set_items(self, target: Any, flat: list[Any]) -> None:
+        """`flat` is key, value, key, value … An odd length raises IndexError."""
+        if type(target) is dict:
+            for index in range(0, len(flat), 2):
+                key = flat[index]
+                target[key if type(key) is str else safe_key(key)] = flat[index + 1]
+        elif type(target) is Inert:
+            target.pairs = target.pairs or []
+            target.pairs.extend((flat[index], flat[index + 1]) for index in range(0, len(flat), 2))
+        else:
+            raise Damaged("its pickle sets an item on something that has none")
+
+    def extend(self, target: Any, values: list[Any]) -> None:
+        if type(target) is list:
+            target.extend(values)
+        elif type(target) is Inert:
+            target.items = target.items or []
+            target.items.extend(values)
+        else:
+            raise Damaged("its pickle appends to something that is no list")
+
+
+# ---- the other opcodes, one small function each
+
+_RARE: list[Callable[[Machine], None]] = []
+
+
+def _unknown(machine: Machine) -> None:
+    code = machine.data[machine.pos - 1]
+    raise Damaged(f"byte {machine.pos - 1} of its pickle ({code:#04x}) is no opcode")
+
+
+_RARE.extend(repeat(_unknown, 256))
+
+
+def _opcode(*codes: int) -> Callable[[Callable[[Machine], None]], Callable[[Machine], None]]:
+    def register(handler: Callable[[Machine], None]) -> Callable[[Machine], None]:
+        for code in codes:
+            _RARE[code] = handler
+        return handler
+
+    return register
+
+
+@_opcode(0x80)
+def _proto(machine: Machine) -> None:
+    version = machine.data[machine.pos]
+    machine.pos += 1
+    if version > 5:
+        raise Damaged(f"its pickle is of protocol {version}; protocols 0 to 5 are known")
+
+
+@_opcode(0x95)
+def _frame(machine: Machine) -> None:
+    machine.number(_U8, 8)  # only a hint of how much to read
+
+
+@_opcode(0x74)
+def _tuple(machine: Machine) -> None:
+    machine.stack.append(tuple(machine.since_mark()))
+
+
+@_opcode(0x52, 0x81)
+def _reduce(machine: Machine) -> None:
+    args = machine.stack.pop()
+    machine.stack[-1] = machine.call(machine.stack[-1], args)
+
+
+@_opcode(0x51)
+def _binpersid(machine: Machine) -> None:
+    storage = storage_of(machine.stack[-1])
+    machine.storages.append(storage)
+    machine.stack[-1] = storage
+
+
+@_opcode(0x50)
+def _persid(machine: Machine) -> None:
+    machine.stack.append(storage_of(machine.line().decode("latin1")))
+
+
+@_opcode(0x87)
+def _tuple3(machine: Machine) -> None:
+    third, second = machine.stack.pop(), machine.stack.pop()
+    machine.stack[-1] = (machine.stack[-1], second, third)
+
+
+@_opcode(0x29)
+def _empty_tuple(machine: Machine) -> None:
+    machine.stack.append(())
+
+
+@_opcode(0x5D)
+def _empty_list(machine: Machine) -> None:
+    machine.stack.append([])
+
+
+@_opcode(0x8F)
+def _empty_set(machine: Machine) -> None:
+    machine.stack.append(Inert(machine.global_("builtins", "set")))
+
+
+@_opcode(0x91)
+def _frozenset(machine: Machine) -> None:
+    made = Inert(machine.global_("builtins", "frozenset"))
+    made.items = machine.since_mark()
+    machine.stack.append(made)
+
+
+@_opcode(0x89)
+def _false(machine: Machine) -> None:
+    machine.stack.append(False)
+
+
+@_opcode(0x88)
+def _true(machine: Machine) -> None:
+    machine.stack.append(True)
+
+
+@_opcode(0x4E)
+def _none(machine: Machine) -> None:
+    machine.stack.append(None)
+
+
+@_opcode(0x75)
+def _set_items(machine: Machine) -> None:
+    flat = machine.since_mark()
+    machine.set_items(machine.stack[-1], flat)
+
+
+@_opcode(0x73)
+def _set_item(machine: Machine) -> None:
+    value, key = machine.stack.pop(), machine.stack.pop()
+    machine.set_items(machine.stack[-1], [key, value])
+
+
+@_opcode(0x65, 0x90)
+def _extend(machine: Machine) -> None:
+    values = machine.since_mark()
+    machine.extend(machine.stack[-1], values)
+
+
+@_opcode(0x61)
+def _append(machine: Machine) -> None:
+    value = machine.stack.pop()
+    machine.extend(machine.stack[-1], [value])
+
+
+@_opcode(0x6C)
+def _list(machine: Machine) -> None:
+    machine.stack.append(machine.since_mark())
+
+
+@_opcode(0x64)
+def _dict(machine: Machine) -> None:
+    made: dict[Any, Any] = {}
+    machine.set_items(made, machine.since_mark())
+    machine.stack.append(made)
+
+
+@_opcode(0x63)
+def _global(machine: Machine) -> None:
+    module, name = machine.line().decode("utf-8"), machine.line().decode("utf-8")
+    found = machine.global_(module, name)
+    machine.stack.append(found)
+
+
+@_opcode(0x93)
+def _stack_global(machine: Machine) -> None:
+    name, module = machine.stack.pop(), machine.stack.pop()
+    machine.stack.append(machine.global_(module, name))
+
+
+@_opcode(0x69)
+def _inst(machine: Machine) -> None:
+    module, name = machine.line().decode("utf-8"), machine.line().decode("utf-8")
+    machine.stack.append(Inert(machine.global_(module, name), tuple(machine.since_mark())))
+
+
+@_opcode(0x6F)
+def _obj(machine: Machine) -> None:
+    taken = machine.since_mark()
+    machine.stack.append(Inert(taken[0], tuple(taken[1:])))
+
+
+@_opcode(0x92)
+def _newobj_ex(machine: Machine) -> None:
+    kwargs, args = machine.stack.pop(), machine.stack.pop()
+    machine.stack[-1] = Inert(machine.stack[-1], args, kwargs)
+
+
+@_opcode(0x62)
+def _build(machine: Machine) -> None:
+    state = machine.stack.pop()
+    target = machine.stack[-1]
+    if type(target) is Inert:  # attributes of tensors and of plain data say nothing that we need
+        target.state = state if target.state is None else (target.state, state)
+
+
+@_opcode(0x82, 0x83, 0x84)
+def _extension(machine: Machine) -> None:
+    width = {0x82: 1, 0x83: 2, 0x84: 4}[machine.data[machine.pos - 1]]
+    code = int.from_bytes(machine.take(width), "little")
+    machine.stack.append(Inert(machine.global_("copyreg", "extension"), (code,)))
+
+
+@_opcode(0x97)
+def _next_buffer(machine: Machine) -> None:
+    machine.stack.append(Inert(machine.global_("pickle", "out_of_band_buffer")))
+
+
+@_opcode(0x98)
+def _readonly_buffer(machine: Machine) -> None:
+    machine.stack[-1] = machine.stack[-1]  # as it is; the stack must not be empty
+
+
+@_opcode(0x30)
+def _pop(machine: Machine) -> None:
+    if machine.marks and machine.marks[-1] == len(machine.stack):
+        machine.marks.pop()
+    else:
+        machine.stack.pop()
+
+
+@_opcode(0x31)
+def _pop_mark(machine: Machine) -> None:
+    machine.since_mark()
+
+
+@_opcode(0x32)
+def _dup(machine: Machine) -> None:
+    machine.stack.append(machine.stack[-1])
+
+
+@_opcode(0x8A)
+def _long1(machine: Machine) -> None:
+    machine.stack.append(int.from_bytes(machine.take(machine.number(_BYTE, 1)), "little", signed=True))
+
+
+@_opcode(0x8B)
+def _long4(machine: Machine) -> None:
+    length = machine.number(_I4, 4)
+    if not 0 <= length <= _LONGEST_LINE:
+        raise OverLimit(f"one whole number of it takes {length:,} bytes")
+    machine.stack.append(int.from_bytes(machine.take(length), "little", signed=True))
+
+
+_BYTE = struct.Struct("<B").unpack_from
+
+
+def _counted(code: int, unpack: Callable[..., tuple[Any, ...]], width: int, decode: Callable[[bytes], Any]) -> None:
+    """An opcode that is a length and that many bytes."""
+
+    def handler(machine: Machine) -> None:
+        machine.stack.append(decode(machine.take(machine.number(unpack, width))))
+
+    _RARE[code] = handler
+
+
+def _text(raw: bytes) -> str:
+    return str(raw, "utf-8", "surrogatepass")
+
+
+def _latin(raw: bytes) -> str:
+    return str(raw, "latin1")
+
+
+_counted(0x43, _BYTE, 1, bytes)  # SHORT_BINBYTES
+_counted(0x42, _U4, 4, bytes)  # BINBYTES
+_counted(0x8E, _U8, 8, bytes)  # BINBYTES8
+_counted(0x96, _U8, 8, bytes)  # BYTEARRAY8
+_counted(0x8D, _U8, 8, _text)  # BINUNICODE8
+_counted(0x55, _BYTE, 1, _latin)  # SHORT_BINSTRING
+_counted(0x54, _I4, 4, _latin)  # BINSTRING
+
+
+def _whole_number(raw: bytes) -> int:
+    if len(raw) > _MOST_DIGITS:
+        raise OverLimit(f"one whole number of it has {len(raw):,} digits")
+    return int(raw)
+
+
+@_opcode(0x49)
+def _int_text(machine: Machine) -> None:
+    raw = machine.line()
+    machine.stack.append({b"00": False, b"01": True}[raw] if raw in (b"00", b"01") else _whole_number(raw))
+
+
+@_opcode(0x4C)
+def _long_text(machine: Machine) -> None:
+    machine.stack.append(_whole_number(machine.line().removesuffix(b"L")))
+
+
+@_opcode(0x46)
+def _float_text(machine: Machine) -> None:
+    machine.stack.append(float(machine.line()))
+
+
+@_opcode(0x53)
+def _string_text(machine: Machine) -> None:
+    machine.stack.append(_latin(machine.line()[1:-1]))
+
+
+@_opcode(0x56)
+def _unicode_text(machine: Machine) -> None:
+    machine.stack.append(machine.line().decode("raw-unicode-escape"))
+
+
+@_opcode(0x70)
+def _put_text(machine: Machine) -> None:
+    index = _whole_number(machine.line())
+    if index == len(machine.memo):
+        machine.memo.append(machine.stack[-1])
+    else:
+        machine.put(index, machine.stack[-1])
+
+
+@_opcode(0x67)
+def _get_text(machine: Machine) -> None:
+    machine.stack.append(machine.get(_whole_number(machine.line())))
