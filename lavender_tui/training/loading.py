@@ -49,13 +49,13 @@ def resume_from_checkpoint(
 
 def find_checkpoint(resume_from: str | None, *, root: str, stage: str | None = None) -> str:
     """The absolute path of the checkpoint to resume from; see `resume_from_checkpoint`."""
-    from lavender_tui.checkpoints import read_checkpoint
-
     place = os.path.abspath(root if resume_from is None else resume_from)
     if os.path.isfile(place):
         return place
     if not os.path.isdir(place):
         raise NotFound("there is no such checkpoint, run or root", where=place, hint="Name one that is there")
+    from lavender_tui.checkpoints import read_checkpoint
+
     for run_dir in [place] if _checkpoint_files(place) else _runs_newest_first(place):
         choice = in_run((read_checkpoint(path) for path in _checkpoint_files(run_dir)), stage)
         for path, why in choice.passed_over:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # A state can't be taken inside a logical step of a loader with several workers; a boundary is never this far away.
 MOST_DELAYED_CALLS = 256
 OURS = frozenset({
-    "model_state_dict", "optimizer_state_dict", "scheduler_state_dict", "model_cfg", "save_count", "world_size", "versions",
-    "rng", "batch", "dataset", "data", "data_warnings", "progress", "stopped_by",
+    "model_state_dict", "optimizer_state_dict", "scheduler_state_dict", "model_cfg", "save_count", "world_size",
+    "versions", "rng", "batch", "dataset", "data", "data_warnings", "progress", "stopped_by",
 })  # fmt: skip
 
 
