@@ -47,6 +47,7 @@ class LavenderApp(App[int]):
         self.hint = hint
         self.feed = Feed(self.roots, self.post_message)
         self.snapshot: Snapshot | None = None
+        self.asked_to_stop: set[str] = set()
         for theme in themes.THEMES:
             self.register_theme(theme)
         self.theme = os.environ.get("TEXTUAL_THEME") or themes.DEFAULT
@@ -68,7 +69,7 @@ class LavenderApp(App[int]):
         self.runs = message.snapshot.runs
         for screen in self.screen_stack:
             show = getattr(screen, "show_snapshot", None)
-            if show is not None:
+            if show is not None and screen.is_mounted:
                 show(message.snapshot)
 
     def on_watch_failed(self, message: WatchFailed) -> None:
@@ -76,11 +77,19 @@ class LavenderApp(App[int]):
             if isinstance(screen, RunsScreen):
                 screen.show_trouble(message.reason)
 
+    def show_run(self, run_dir: str) -> None:
+        """Back to the list, the cursor on that run as soon as the watcher has seen it."""
+        while not isinstance(self.screen, RunsScreen) and len(self.screen_stack) > 1:
+            self.pop_screen()
+        self.feed.rescan_soon()
+        if isinstance(self.screen, RunsScreen):
+            self.screen.go_to_run(run_dir)
+
     def action_help(self) -> None:
         from lavender_tui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(getattr(self.screen, "PLACE", keys.LIST)))
 
 
 def run_app(

@@ -8,14 +8,15 @@ import signal
 import sys
 import termios
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textual.app import App
 
 _PATIENCE_SECONDS = 3.0
 # Mouse, bracketed paste, focus and key reports off; cursor on; leave the alternate screen.
-_RESTORE = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?2004l\x1b[?1004l\x1b[<u\x1b[?25h\x1b[?1049l"
+_RESTORE = "".join(f"\x1b[?{mode}l" for mode in (1000, 1002, 1003, 1006, 1015, 1016, 2004, 1004))
+_RESTORE += "\x1b[<u\x1b[?25h\x1b[?1049l"
 
 
 def restore_on_signals(app: App[int]) -> None:
@@ -28,12 +29,12 @@ def restore_on_signals(app: App[int]) -> None:
         loop.add_signal_handler(number, _end, app, number, modes)
 
 
-def _end(app: App[int], number: signal.Signals, modes: list[object] | None) -> None:
+def _end(app: App[int], number: signal.Signals, modes: list[Any] | None) -> None:
     threading.Thread(target=_insist, args=(number, modes), name="lavender-end", daemon=True).start()
     app.exit(128 + number, return_code=128 + number)
 
 
-def _insist(number: signal.Signals, modes: list[object] | None) -> None:
+def _insist(number: signal.Signals, modes: list[Any] | None) -> None:
     """A hung-up terminal can swallow the orderly way out (writes that never return): then end without it."""
     threading.Event().wait(_PATIENCE_SECONDS)
     if number != signal.SIGHUP:
@@ -41,14 +42,14 @@ def _insist(number: signal.Signals, modes: list[object] | None) -> None:
     os._exit(128 + number)
 
 
-def _terminal_modes() -> list[object] | None:
+def _terminal_modes() -> list[Any] | None:
     try:
         return termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
     except (termios.error, OSError, ValueError, AttributeError):
         return None
 
 
-def _restore_by_hand(modes: list[object] | None) -> None:
+def _restore_by_hand(modes: list[Any] | None) -> None:
     try:
         os.write(2, _RESTORE.encode())
         if modes is not None and sys.__stdin__ is not None:

@@ -9,6 +9,7 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from lavender_tui.model.plan import Proposal
+    from lavender_tui.tui.position import DataPosition
     from lavender_tui.watch.observe import Snapshot
 
 
@@ -40,20 +41,16 @@ class ProposalMade(Message, bubble=False):
 
 
 @dataclass
-class ResumeProgressed(Message, bubble=False):
-    """What carrying out does right now."""
-
-    words: str
-
-
-@dataclass
 class ResumeEnded(Message, bubble=False):
-    """A resume was launched in `run_dir`, or `error` says why it was not."""
+    """A resume of `source` was launched in `run_dir`, or `error` says why it was not.
+
+    `may_repeat`: it was refused only because the run was resumed before; asked again, it may be done.
+    """
 
     source: str
     run_dir: str | None = None
     error: str | None = None
-    words: str = ""
+    may_repeat: bool = False
 
 
 @dataclass
@@ -63,3 +60,21 @@ class StopEnded(Message, bubble=False):
     run_path: str
     words: str
     is_error: bool = False
+
+
+@dataclass
+class PositionRead(Message, bubble=False):
+    """Answer to question number `sequence`: where the data of one checkpoint, of that mtime, stands."""
+
+    sequence: int
+    position: DataPosition
+    mtime_ns: int
+
+
+@dataclass
+class LogRead(Message, bubble=False):
+    """New lines at the end of the log of session `session`; `files` as (label, path) where the set of them changed."""
+
+    session: int
+    lines: list[str]
+    files: list[tuple[str, str]] | None = None

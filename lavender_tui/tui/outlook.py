@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lavender_tui.model import text
-from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.run import Run
@@ -87,6 +87,8 @@ def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
 def _no_start(run: Run, choice: Choice) -> list[list[Span]]:
     if not run.checkpoints:
         return [[("nothing saved yet: nothing to resume from", "quiet")]]
+    if any(one.wholeness is Wholeness.UNREAD for one in run.checkpoints):
+        return [[("reading its checkpoints …", "quiet")]]
     lines: list[list[Span]] = [[("✗ ", "bad"), ("nothing here can be resumed from", "")]]
     lines += [_passed(path, why) for path, why in choice.passed_over[:3]]
     return lines

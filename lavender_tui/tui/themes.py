@@ -51,7 +51,7 @@ STATE_GLYPHS = {
 }
 VERDICT_GLYPHS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
 VERDICT_INKS = {Verdict.PASS: "good", Verdict.WARN: "warn", Verdict.REFUSE: "bad"}
-WHOLENESS_GLYPHS = {Wholeness.WHOLE: "✓", Wholeness.WRITING: "…"}
+WHOLENESS_GLYPHS = {Wholeness.WHOLE: "✓", Wholeness.WRITING: "…", Wholeness.UNREAD: "…"}
 
 
 def state_words(state: RunState) -> str:
@@ -78,4 +78,6 @@ def wholeness_words(wholeness: Wholeness) -> str:
 def wholeness_ink(wholeness: Wholeness) -> str:
     if wholeness is Wholeness.WHOLE:
         return "good"
+    if wholeness is Wholeness.UNREAD:
+        return "quiet"
     return "warn" if wholeness is Wholeness.WRITING else "bad"

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from textual import on, work
 from textual.screen import Screen
+from textual.worker import Worker, WorkerState
 
+from lavender_tui.errors import LavenderError
+from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, utf8
+from lavender_tui.tui.messages import ResumeEnded, StopEnded
+from lavender_tui.tui.screens.ask import Ask
 
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
+
+_STOP_WORDS = "It is asked to save and end (SIGTERM), and has time to do so. Press x again to kill it."
+_KILL_WORDS = "It was asked to stop before. SIGKILL ends it at once; what it has not saved is lost."
+
+
+def refusal_words(proposal: Proposal) -> str:
+    """The first thing that refuses, with its remedy."""
+    for check in proposal.checks:
+        if check.verdict is Verdict.REFUSE:
+            return ". ".join(part.rstrip(".") for part in (check.what, check.evidence, check.remedy) if part)
+    return "there is nothing to resume from"
 
 
 class RunActions(Screen[None], inherit_bindings=False):
@@ -37,6 +55,102 @@ class RunActions(Screen[None], inherit_bindings=False):
         if action == "stop":
             return run is not None and run.is_alive
         return True
+
+    def action_resume(self) -> None:
+        """The sheet for this run; a launch brings the cursor to the new run."""
+        from lavender_tui.tui.screens.resume import ResumeScreen
+
+        if self.cursor_run is not None:
+            self.app.push_screen(ResumeScreen(self.cursor_run), self.show_launched)
+
+    def action_resume_now(self) -> None:
+        """With the defaults and no sheet; a refusal opens the sheet, where its reasons stand."""
+        if self.cursor_run is not None:
+            self.notify(clean(self.cursor_run.name, 80), title="Resuming", markup=False, timeout=3)
+            self._resume_now(self.cursor_run, self.lavender.command, self.lavender.world_size)
+
+    @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
+    def _resume_now(self, run: Run, command: tuple[str, ...], world_size: int | None) -> None:
+        from lavender_tui.resume import Options, Target, carry_out, propose
+
+        try:
+            proposal = propose(Target(paths=(run.path,)), Options(command=command, world_size=world_size))
+            if proposal.is_refused:
+                self.post_message(ResumeEnded(run.key, error=refusal_words(proposal)))
+                return
+            launched = carry_out(proposal)
+        except (LavenderError, OSError) as error:
+            self.post_message(ResumeEnded(run.key, error=str(error)))
+        else:
+            self.post_message(ResumeEnded(run.key, run_dir=launched.run_dir))
+
+    def on_resume_ended(self, message: ResumeEnded) -> None:
+        if message.run_dir is not None:
+            self.show_launched(message.run_dir)
+            return
+        words = clean(message.error or "", 400)
+        self.notify(f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=12)
+
+    @on(Worker.StateChanged)
+    def _worker_broke(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR:
+            words = clean(f"{type(event.worker.error).__name__}: {event.worker.error}", 400)
+            self.notify(words, title="That did not work", severity="error", markup=False, timeout=12)
+
+    def show_launched(self, run_dir: str | None) -> None:
+        """Back where the runs are, the cursor on the new one as soon as it is seen."""
+        if run_dir is None:
+            return
+        name = clean(run_dir.rstrip("/").rsplit("/", 1)[-1], 80)
+        self.notify(name, title="Resumed as", markup=False)
+        self.lavender.show_run(run_dir)
+
+    # Stop
+
+    def action_stop(self) -> None:
+        """Asks first; the second time within one sitting it offers to kill."""
+        run = self.cursor_run
+        if run is None or not run.is_alive:
+            return
+        kill = run.key in self.lavender.asked_to_stop
+        self.app.push_screen(
+            Ask(
+                f"{'Kill' if kill else 'Stop'} {clean(run.name, 80)}?",
+                detail=_KILL_WORDS if kill else _STOP_WORDS,
+                yes="kill it now" if kill else "stop it",
+            ),
+            partial(self._stop_answered, run, kill),
+        )
+
+    def _stop_answered(self, run: Run, kill: bool, yes: bool | None) -> None:
+        if yes:
+            self.lavender.asked_to_stop.add(run.key)
+            self.notify(clean(run.name, 80), title="Killing" if kill else "Stopping", markup=False)
+            self._stop(run, kill)
+
+    @work(thread=True, group="stop", exit_on_error=False)
+    def _stop(self, run: Run, kill: bool) -> None:
+        from lavender_tui.launch import stop
+
+        try:
+            outcome = stop(run.path, kill=kill, wait=False)
+        except (LavenderError, OSError) as error:
+            self.post_message(StopEnded(run.key, str(error), is_error=True))
+        else:
+            self.post_message(StopEnded(run.key, outcome.words))
+
+    def on_stop_ended(self, message: StopEnded) -> None:
+        severity = "error" if message.is_error else "information"
+        self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False, timeout=10)
+        self.lavender.feed.rescan_soon()
+
+    # Log and copy
+
+    def action_log(self) -> None:
+        from lavender_tui.tui.screens.log import LogScreen
+
+        if self.cursor_run is not None:
+            self.app.push_screen(LogScreen(self.cursor_run))
 
     def action_copy_path(self) -> None:
         if self.cursor_run is not None:

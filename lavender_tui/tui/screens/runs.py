@@ -45,6 +45,14 @@ class RunsScreen(RunActions, Screen[None]):
 
     view: var[View] = var(View())
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: tuple[Run, ...] = ()
+        self._mode = ""
+        self._notes: tuple[str, ...] = ()
+        self._awaited: str | None = None
+        self._host = clean(socket.gethostname(), 24)
+
     def compose(self) -> ComposeResult:
         yield TopBar(id="top")
         yield RunTable(id="runs")
@@ -55,11 +63,6 @@ class RunsScreen(RunActions, Screen[None]):
         yield KeyBar(keys.LIST, id="keys")
 
     def on_mount(self) -> None:
-        self._runs: tuple[Run, ...] = ()
-        self._mode = ""
-        self._notes: tuple[str, ...] = ()
-        self._awaited: str | None = None
-        self._host = clean(socket.gethostname(), 24)
         self._show_top()
         self.set_interval(1.0, self._tick)
         if self.lavender.snapshot is not None:
@@ -125,7 +128,7 @@ class RunsScreen(RunActions, Screen[None]):
             self._tick()
 
     def on_resize(self) -> None:
-        if self.is_mounted and hasattr(self, "_mode"):
+        if self.is_mounted:
             self._show_top()
 
     # The cursor
@@ -164,12 +167,12 @@ class RunsScreen(RunActions, Screen[None]):
     # What is shown
 
     def watch_view(self) -> None:
-        if self.is_mounted and hasattr(self, "_mode"):
+        if self.is_mounted:
             self._refresh_rows()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("filter", "sort", "reverse", "fold"):
-            return bool(getattr(self, "_runs", ()))
+            return bool(self._runs)
         return super().check_action(action, parameters)
 
     def action_sort(self) -> None:

@@ -1,0 +1,92 @@
+"""The loss of a run, full size. The plotting library is imported in a thread, so that no key waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from lavender_tui.model.run import LossPoint
+from lavender_tui.model.series import decimate, finite
+from lavender_tui.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from textual_plot import PlotWidget
+
+_GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
+
+
+class LossPlot(Container):
+    """Shows `points`; gaps and values that can't be drawn are left out and counted in the title."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._points: Sequence[LossPoint] = ()
+        self._plot: PlotWidget | None = None
+        self._drawn: object = None
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="loss-title")
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
+    def _load(self) -> None:
+        from textual_plot import PlotWidget
+
+        self.app.call_from_thread(self._place, PlotWidget)
+
+    def _place(self, kind: type[PlotWidget]) -> None:
+        if not self.is_mounted:
+            return
+        plot = kind(allow_pan_and_zoom=False)
+        plot.can_focus = False
+        plot.margin_top, plot.margin_bottom = 0, 2
+        self._plot = plot
+        self.mount(plot)
+        self.call_after_refresh(self._draw)
+
+    def show(self, points: Sequence[LossPoint]) -> None:
+        self._points = points
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._drawn = None
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draw again if the points or the room changed."""
+        width = self.size.width
+        drawn = (self._points, width)
+        if self._plot is None or drawn == self._drawn or width < 20:
+            return
+        self._drawn = drawn
+        shown = drawable(self._points, width)
+        self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (_summary(self._points, shown), "quiet")]])
+        self._plot.clear()
+        if shown:
+            self._plot.plot([x for x, _ in shown], [y for _, y in shown], line_style=self._line_style())
+        self._plot.display = bool(shown)
+
+    def _line_style(self) -> Any:
+        return self.app.theme_variables.get("primary", "white") if not self.app.current_theme.ansi else "blue"
+
+
+def drawable(points: Sequence[LossPoint], width: int) -> list[tuple[float, float]]:
+    """At most two points a cell, all finite and small enough for an axis."""
+    kept = [(point.step, point.loss) for point in points if point.loss is None or abs(point.loss) < _GREATEST]
+    return decimate(kept, max(1, width))
+
+
+def _summary(points: Sequence[LossPoint], shown: Sequence[tuple[float, float]]) -> str:
+    if not points:
+        return "nothing recorded yet"
+    gaps = len(points) - len(finite([(point.step, point.loss) for point in points]))
+    words = f"{len(points):,} points" + (f", {gaps:,} of them no finite number" if gaps else "")
+    if not shown:
+        return words
+    return f"{words}   least {min(y for _, y in shown):.4g}   last {shown[-1][1]:.4g}"
