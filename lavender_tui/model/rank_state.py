@@ -245,7 +245,8 @@ def _count_ranks(here: Sequence[Found], named: Sequence[int], splits: int, recor
             return _Ranks(
                 count=None, is_recorded=True, checks=(*checks, refuse("states.complete", what, f"possible: {allowed}"))
             )
-        return _Ranks(count=count, is_recorded=True, checks=tuple(checks))
+        # A list with one state is what a script writes that saves on rank 0 only: it records no number of ranks.
+        return _Ranks(count=count, is_recorded=recorded is not None or count > 1, checks=tuple(checks))
     least = max((rank for rank in named if rank < splits), default=0) + 1
     fitting = next(size for size in allowed_world_sizes(splits) if size >= least)
     return _Ranks(count=fitting, is_recorded=False, checks=tuple(checks))

@@ -153,7 +153,7 @@ def buffers(states: Sequence[RankState], world_size: int) -> list[Check]:
 
 def uniform(states: Sequence[RankState], world_size: int, num_workers: int) -> list[Check]:
     """All splits equally far, or at most one row apart: uneven ranks wait for each other at the end of the epoch."""
-    counts = _own(states, world_size, _work_key(states[0]))
+    counts = _own(states, world_size, work_key(states[0]))
     least, most = min(counts), max(counts)
     if least == most:
         return [passed("states.uniform", f"every split is equally far: {least}")]
@@ -327,7 +327,7 @@ def _count_keys(state: RankState) -> tuple[str, ...]:
     return (BLOCKS, SAMPLES) if state.mode == "packed" else (SAMPLES, POSITIONS)
 
 
-def _work_key(state: RankState) -> str:
+def work_key(state: RankState) -> str:
     return BLOCKS if state.mode == "packed" else SAMPLES
 
 

@@ -1,0 +1,175 @@
+"""From a proposal to a training that runs: lock, look again, merge, write the plan, launch. Or nothing at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lavender_tui import checkpoints
+from lavender_tui.errors import AlreadyRunning, BadState, LaunchFailed, Refused
+from lavender_tui.launch import living
+from lavender_tui.launch import start as launch_start
+from lavender_tui.launch.record import LaunchRecord, read_launch, write_atomically
+from lavender_tui.launch.run_dir import new_run_dir, remove_if_untouched, resume_lock
+from lavender_tui.launch.starting import OUR_NAMES, refuse_second_resume
+from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
+from lavender_tui.model.run import Lineage
+from lavender_tui.model.state_rules import difference
+from lavender_tui.resume.child import Child
+from lavender_tui.resume.proposing import STATE_NAME, uses_state, with_launch
+from lavender_tui.resume.request import Launched, Prepared
+
+PLAN_AGAIN = "Plan it again"
+
+
+def warm_child() -> Child:
+    """A merging child that imports its libraries from now on; hand it to `carry_out`, and close it."""
+    return Child()
+
+
+def carry_out(proposal: Proposal, *, again: bool = False, child: Child | None = None) -> Launched:
+    """Start the training as proposed, in a run directory of its own; returns once its program runs.
+
+    The old run is only read, and locked meanwhile against a second resume. `again` resumes it though a run that lives
+    was resumed from it before. `child`: a warm one; closing it from another thread cancels the merge.
+
+    Whatever fails before the start leaves nothing behind. Raises Refused (with the checks), AlreadyRunning, BadState
+    (what was checked has changed, or library and owners disagree), LaunchFailed, and other LavenderErrors.
+    """
+    ready, plan = _startable(proposal)
+    with resume_lock(plan.source.run):
+        _refuse_changes(ready)
+        _refuse_the_living(ready, plan, again)
+        with _a_child(child, needed=_needs_child(ready, plan)) as using:
+            _verify(ready, plan, using)
+            with _new_run(ready.root) as run_dir:
+                return _launch(ready, plan, run_dir, using, again)
+
+
+def _startable(proposal: Proposal) -> tuple[Prepared, ResumePlan]:
+    refused = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
+    plan = proposal.plan
+    if refused or plan is None:
+        what = f"not resumed: {refused[0].what}" if refused else "there is nothing to resume"
+        raise Refused(what, hint=(refused[0].remedy or None) if refused else None, checks=proposal.checks)
+    if not isinstance(proposal, Prepared) or proposal.command is None:
+        raise Refused("this proposal has no command to start", hint=PLAN_AGAIN, checks=proposal.checks)
+    return proposal, plan
+
+
+def _refuse_changes(ready: Prepared) -> None:
+    """The files that the plan rests on are those that were read: same file, same size, same time."""
+    for path, then in ready.files:
+        try:
+            now = checkpoints.file_facts(path)
+        except OSError as error:
+            raise BadState(f"is gone since it was checked ({error.strerror})", where=path, hint=PLAN_AGAIN) from error
+        if any(getattr(now, name) != getattr(then, name) for name in ("dev", "inode", "size_bytes", "mtime_ns")):
+            raise BadState("has changed since it was checked", where=path, hint=PLAN_AGAIN)
+
+
+def _refuse_the_living(ready: Prepared, plan: ResumePlan, again: bool) -> None:
+    if not ready.options.though_alive and living.is_alive(plan.source.run):
+        raise AlreadyRunning("the old run lives", where=plan.source.run, hint="Stop it first")
+    if not again:
+        refuse_second_resume(plan.source.run, [ready.root])
+
+
+def _verify(ready: Prepared, plan: ResumePlan, child: Child | None) -> None:
+    """The library merges to what the owners say, and the table opens at the version that the states are of."""
+    if not ready.states:
+        return
+    assert child is not None
+    merged = child.merge(ready.states)
+    if merged != plan.dataset:
+        raise BadState(
+            f"the library's merge and the owners of the splits disagree ({difference(merged, plan.dataset or {})})",
+            where=plan.source.checkpoint,
+            hint="Take another checkpoint, or start the epoch again with --policy replay-epoch",
+        )
+    _verify_table(plan, child)
+
+
+def _verify_table(plan: ResumePlan, child: Child) -> None:
+    data = plan.data or {}
+    uri, table, version = data.get("uri"), data.get("table"), data.get("version")
+    if not isinstance(uri, str) or not isinstance(table, str) or type(version) is not int or "://" in uri:
+        return
+    seen = child.table(uri, table, version=version)
+    if not seen["opens"]:
+        raise BadState(
+            f"version {version} of the table can't be opened ({seen['reason']}); now it is {seen['current']}",
+            where=f"{table} in {uri}",
+            hint="Its rows would come in another order: start the epoch again with --policy replay-epoch",
+        )
+
+
+def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None, again: bool) -> Launched:
+    assert ready.command is not None
+    plan = with_launch(plan, ready.command, ready.options, run_dir)
+    if plan.dataset is not None and uses_state(ready.command):
+        assert child is not None
+        child.save(plan.dataset, os.path.join(run_dir, STATE_NAME))
+    plan_path = os.path.join(run_dir, PLAN_NAME)
+    try:
+        write_atomically(plan_path, json.dumps(plan.to_json(), indent=1).encode() + b"\n")
+    except OSError as error:
+        raise LaunchFailed(f"the plan can't be written ({error.strerror or error})", where=plan_path) from error
+    record = _start(ready, plan, run_dir, again)
+    return Launched(run_dir=run_dir, plan_path=plan_path, record=record, argv=plan.launch.argv)
+
+
+def _start(ready: Prepared, plan: ResumePlan, run_dir: str, again: bool) -> LaunchRecord:
+    assert ready.command is not None
+    lineage = Lineage(run=plan.source.run, checkpoint=plan.source.checkpoint)
+    if again:
+        lineage = _unless_resumed(lineage, ready.root)  # type: ignore[assignment]
+    return launch_start(
+        plan.launch,
+        run_dir,
+        run_id=plan.launch.env[living.RUN_ID],
+        resumed_from=lineage,
+        world_size=plan.world_size,
+        command=ready.command.argv,
+    )
+
+
+def _unless_resumed(lineage: Lineage, root: str) -> Lineage | None:
+    """A start refuses a second living resume of the same run; one that was wished for is known by its plan alone."""
+    try:
+        refuse_second_resume(lineage.run, [root])
+    except AlreadyRunning:
+        return None
+    return lineage
+
+
+def _needs_child(ready: Prepared, plan: ResumePlan) -> bool:
+    """An epoch read from its start needs neither torch nor lancedb here."""
+    writes_state = plan.dataset is not None and ready.command is not None and uses_state(ready.command)
+    return bool(ready.states) or writes_state
+
+
+@contextmanager
+def _a_child(given: Child | None, *, needed: bool) -> Iterator[Child | None]:
+    if given is not None and (given.is_usable or not needed):
+        yield given
+        return
+    if not needed:
+        yield None
+        return
+    with Child() as own:
+        yield own
+
+
+@contextmanager
+def _new_run(root: str) -> Iterator[str]:
+    """A new run directory, gone again if the block fails before anything lives in it."""
+    run_dir = new_run_dir(root)
+    try:
+        yield run_dir
+    except BaseException:
+        if not living.members(run_dir, read_launch(run_dir)):
+            remove_if_untouched(run_dir, (PLAN_NAME, STATE_NAME, *OUR_NAMES))
+        raise

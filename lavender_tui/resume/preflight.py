@@ -1,0 +1,283 @@
+"""Everything that would go wrong later, or silently, looked at before anything is made or started.
+
+Each check has a stable id. Refused is what can't end well; warned of is what costs something, or what nobody can know.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+
+from lavender_tui.model import text
+from lavender_tui.model.plan import Check, Policy, Verdict
+from lavender_tui.model.start import is_training_over
+from lavender_tui.model.state_rules import passed, refuse, warn
+from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, same_batches_everywhere
+from lavender_tui.resume.data_checks import data_checks
+from lavender_tui.resume.situation import Situation
+
+_MOST_SIZES = 24
+MANY_SAVES = 3  # with room for fewer it is said
+
+
+def preflight(it: Situation) -> tuple[Check, ...]:
+    """All checks, in the order in which a person wants to read them."""
+    checks: list[Check] = []
+    for look in _LOOKS:
+        checks += look(it)
+    return tuple(checks)
+
+
+def _checkpoint(it: Situation) -> list[Check]:
+    one = it.checkpoint
+    where = text.clean(one.path)
+    if not one.is_whole:
+        reason = one.reason or one.wholeness.value
+        return [
+            refuse("checkpoint.whole", f"the checkpoint can't be resumed from: {reason}", where, "take an earlier one")
+        ]
+    checks = [passed("checkpoint.whole", f"the checkpoint is whole ({text.size(one.facts.size_bytes)})", where)]
+    if not one.has_model:
+        return [*checks, refuse("checkpoint.model", "the checkpoint holds no model weights", where, "take another one")]
+    checks.append(passed("checkpoint.model", f"model weights: {text.count(one.parameters)} parameters"))
+    if one.has_optimizer:
+        checks.append(passed("checkpoint.optimizer", "the optimizer's state is there"))
+    else:
+        what = "no optimizer state: the training would go on without its moments"
+        remedy = "weights alone are for the start of a new stage; to resume, take a checkpoint with its optimizer"
+        checks.append(warn("checkpoint.optimizer", what, where, remedy))
+    return checks
+
+
+def _name_and_content(it: Situation) -> list[Check]:
+    one, checks = it.checkpoint, []
+    if one.name_disagrees:
+        what = f"the name says {text.clean(one.name_stage)}, the content {text.clean(one.stage)}"
+        checks.append(warn("checkpoint.name", what, text.clean(one.path), "the content is what counts"))
+    if it.options.stage is not None and one.stage is not None and it.named and it.options.stage != one.stage:
+        what = f"the checkpoint is of stage {text.clean(one.stage)}, not {text.clean(it.options.stage)}"
+        checks.append(refuse("checkpoint.name", what, text.clean(one.path), "name a checkpoint of the stage"))
+    if one.refused_globals:
+        what = "loading it runs code that it names; looking at it did not"
+        checks.append(
+            warn("checkpoint.globals", what, text.clean(", ".join(one.refused_globals), 200), "trust its origin")
+        )
+    for warning in one.warnings:
+        stands_still = warning.startswith("its rank states")
+        checks.append(warn("states.moved" if stands_still else "checkpoint.warnings", text.clean(warning)))
+    if it.passed_over:
+        newest = it.passed_over[0]
+        what = f"{text.plural(len(it.passed_over), 'newer checkpoint')} passed over"
+        checks.append(
+            warn("checkpoint.newer", what, f"{text.clean(os.path.basename(newest[0]))}: {text.clean(newest[1])}")
+        )
+    return checks
+
+
+def _epoch(it: Situation) -> list[Check]:
+    one = it.checkpoint
+    said = f"epoch {text.count(one.epoch)} of {text.count(one.epochs)}, epoch_complete {one.epoch_complete}"
+    if is_training_over(one):
+        what = f"nothing is left to train: stage {text.clean(one.stage)}, {said}"
+        return [
+            refuse("epoch.over", what, text.clean(one.path), "start a new stage from it, or take an earlier checkpoint")
+        ]
+    if it.epoch is None:
+        if it.epoch_may_be_absent and it.policy is Policy.REPLAY_EPOCH:
+            what = "the checkpoint counts no epochs: the training itself must know where it goes on"
+            return [warn("epoch.rule", what, said)]
+        what = "the checkpoint's epoch is no whole number, so where to start isn't known"
+        return [refuse("epoch.rule", what, said, "take another checkpoint")]
+    if it.policy is Policy.EXACT and not (it.set.found or it.set.checks):
+        what = "exact needs the rank states, and the checkpoint has none"
+        return [refuse("epoch.rule", what, said, "replay-epoch reads the epoch from its start")]
+    if one.epochs is not None and it.epoch > one.epochs:
+        what = f"it would start in epoch {it.epoch} of {one.epochs}"
+        asked = it.policy in (Policy.SKIP_EPOCH, Policy.NEXT_EPOCH) and not one.epoch_complete
+        if asked or it.is_done:
+            return [refuse("epoch.over", f"{what}: nothing is left to train", said, "raise the script's epochs first")]
+        return [warn("epoch.rule", what, said, "the script must know of more epochs")]
+    return [passed("epoch.rule", f"{it.policy.value}: {_start_in_words(it)}", said)]
+
+
+def _start_in_words(it: Situation) -> str:
+    if it.policy is Policy.EXACT:
+        return f"epoch {it.epoch}, exactly where it stopped"
+    if it.policy is Policy.NEXT_EPOCH:
+        return f"epoch {it.epoch} from its start"
+    if it.policy is Policy.SKIP_EPOCH:
+        return f"epoch {it.epoch} from its start; the rest of epoch {it.checkpoint.epoch} is left out"
+    return f"epoch {it.epoch} again from its start: what it has read of it is read again"
+
+
+def _states(it: Situation) -> list[Check]:
+    """The set's own checks; where the states aren't used, nothing in them refuses."""
+    checks = list(it.set.checks)
+    if it.policy is Policy.EXACT:
+        if it.options.policy is Policy.EXACT and it.is_done:
+            what = "the states stand at the end of the epoch: resumed there, no row is read"
+            checks.append(refuse("states.end", what, remedy="leave the policy out: the next epoch starts"))
+        return checks
+    if not it.set.found and not checks:
+        if it.policy is Policy.REPLAY_EPOCH:
+            what = "no rank states: the epoch is read from its start, rows read before come twice"
+            return [warn("states.complete", what, text.clean(it.checkpoint.path))]
+        return []
+    unused = f"not used: {it.policy.value}"
+    return [
+        replace(one, verdict=Verdict.WARN, evidence="; ".join(filter(None, (one.evidence, unused))))
+        if one.verdict is Verdict.REFUSE
+        else one
+        for one in checks
+    ]
+
+
+def _world_size(it: Situation) -> list[Check]:
+    size, splits = it.world_size, it.num_splits
+    if size < 1:
+        return [refuse("topology.world-size", f"world_size {size} makes no sense", remedy=_allowed_sizes(splits))]
+    if splits is not None and splits % size:
+        what = f"{splits} splits (num_splits) can't be shared by world_size {size}"
+        return [
+            refuse(
+                "topology.world-size",
+                what,
+                f"allowed: {_allowed_sizes(splits)}",
+                f"use one of {_allowed_sizes(splits)}",
+            )
+        ]
+    before = f"was {it.saved_by}" if it.saved_by else "how many it was before isn't recorded"
+    shared = f"{splits} splits, {splits // size} a rank; allowed: {_allowed_sizes(splits)}" if splits else before
+    checks = [passed("topology.world-size", f"world_size {size} ({before})", shared)]
+    if it.devices and size > it.devices:
+        what = f"world_size {size}, but this machine has {text.plural(it.devices, 'device')}"
+        checks.append(
+            warn("topology.devices", what, remedy="ranks would share devices; choose fewer, or another machine")
+        )
+    return checks
+
+
+def _workers(it: Situation) -> list[Check]:
+    size, splits, workers = it.world_size, it.num_splits, it.num_workers
+    if workers < 0:
+        return [refuse("topology.workers", f"{workers} workers make no sense")]
+    if splits is None or size < 1 or splits % size:
+        return []
+    allowed = allowed_num_workers(splits, size)
+    listed = ", ".join(map(str, allowed[:_MOST_SIZES]))
+    if workers not in allowed:
+        what = f"{splits // size} splits a rank can't be shared by {workers} workers"
+        return [refuse("topology.workers", what, f"allowed: {listed}", f"use one of {listed}")]
+    before = it.checkpoint.num_workers
+    if before is not None and before != workers:
+        what = f"{workers} workers a rank, {before} before: the same rows in other batches"
+        return [warn("topology.workers", what, f"allowed: {listed}")]
+    return [passed("topology.workers", f"{workers} workers a rank", f"allowed: {listed}")]
+
+
+def _batch(it: Situation) -> list[Check]:
+    batch, size = it.global_batch, it.world_size
+    if batch is None or size < 1:
+        return []
+    if batch < 1 or batch % size:
+        fitting = [one for one in allowed_world_sizes(it.num_splits or batch) if batch > 0 and batch % one == 0]
+        listed = ", ".join(map(str, fitting[:_MOST_SIZES]))
+        what = f"a global batch of {batch} can't be shared by {size} ranks"
+        return [
+            refuse("topology.batch", what, f"world sizes that can: {listed}", f"use one of {listed}, or another batch")
+        ]
+    before = it.checkpoint.global_batch
+    if before is not None and before != batch:
+        return [warn("topology.batch", f"a global batch of {batch}, {before} before: other steps, another schedule")]
+    if same_batches_everywhere(batch, it.num_splits) is False:
+        what = f"a global batch of {batch} is no multiple of the {it.num_splits} splits"
+        cost = "every row once, but a step's rows depend on world_size"
+        return [warn("topology.batch", what, cost, f"a multiple of {it.num_splits} gives the same steps everywhere")]
+    return [passed("topology.batch", f"{batch} = {size} × {batch // size}, the same steps on every world_size")]
+
+
+def _source(it: Situation) -> list[Check]:
+    checks = []
+    run = it.run
+    where = text.clean(it.run_path)
+    if run is not None and run.is_alive:
+        pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in run.processes[:6])
+        what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
+        verdict = warn if it.options.though_alive else refuse
+        checks.append(verdict("source.alive", what, pids, "stop it first: `lavender-tui stop`"))
+    elif run is not None and run.end is None and run.state_reason.startswith("started on"):
+        checks.append(
+            warn("source.alive", f"whether the old run lives can't be seen: {text.clean(run.state_reason)}", where)
+        )
+    else:
+        checks.append(passed("source.alive", "no process of the old run lives", where))
+    followers = [one for one in it.siblings if one.resumed_from and _same(one.resumed_from.run, it.run_path)]
+    for follower in followers[-1:]:
+        what = f"it was resumed already, as {text.clean(follower.name)} ({follower.state.value})"
+        checks.append(warn("source.resumed", what, where, "that run may have gone further"))
+    return checks
+
+
+def _place(it: Situation) -> list[Check]:
+    root = it.root
+    existing = root
+    while not os.path.isdir(existing) and os.path.dirname(existing) != existing:
+        existing = os.path.dirname(existing)
+    where = text.clean(root)
+    if not os.access(existing, os.W_OK | os.X_OK):
+        what = "the new run's directory can't be made: no right to write there"
+        return [refuse("place.writable", what, where, "choose another root")]
+    checks = [passed("place.writable", "the new run's directory can be made", where)]
+    size, free = max(1, it.checkpoint.facts.size_bytes), shutil.disk_usage(existing).free
+    room = f"{text.size(free)} free, one save is {text.size(size)}"
+    if free < size:
+        checks.append(
+            refuse("place.space", f"no room for a single save: {room}", where, "make room, or choose another root")
+        )
+    elif free < MANY_SAVES * size:
+        checks.append(warn("place.space", f"{room}: room for {free // size}", where))
+    else:
+        checks.append(passed("place.space", room, where))
+    return checks
+
+
+def _command(it: Situation) -> list[Check]:
+    if it.command is None:
+        problem = it.command_problem or "the command that starts this training is not known"
+        return [refuse("command.found", text.clean(problem), remedy="give it after --, such as: -- python train.py")]
+    program = it.command.argv[0] if it.command.argv else ""
+    if not _is_program(program, it.command.cwd):
+        what = f"there is no program {text.clean(program, 120)}"
+        return [refuse("command.found", what, text.clean(it.command.where), "give the command after --")]
+    return [
+        passed(
+            "command.found", "the training command", text.clean(f"{it.command.where}: {' '.join(it.command.argv)}", 300)
+        )
+    ]
+
+
+def _is_program(program: str, cwd: str) -> bool:
+    if "{" in program:
+        return True  # a placeholder: known only when the plan is carried out
+    if os.sep in program:
+        return os.access(os.path.join(cwd, program), os.X_OK)
+    return bool(program) and (shutil.which(program) is not None or program in ("python", "python3", "torchrun"))
+
+
+def _allowed_sizes(splits: int | None) -> str:
+    if splits is None:
+        return "1 or more"
+    sizes = allowed_world_sizes(splits)
+    return ", ".join(map(str, sizes[:_MOST_SIZES])) + (", …" if len(sizes) > _MOST_SIZES else "")
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
+    _checkpoint, _name_and_content, _epoch, _states, _world_size, _workers, _batch, data_checks, _source, _place,
+    _command,
+)  # fmt: skip
