@@ -40,7 +40,7 @@ class Coverage:
 
     def __str__(self) -> str:
         same = f"{self.steps - len(self.wrong_steps)} of {self.steps} global batches as without an interruption"
-        return f"{self.rows} rows: {len(self.lost)} lost, {len(self.repeated)} repeated; {same}"
+        return f"{self.rows:,} rows: {len(self.lost)} lost, {len(self.repeated)} repeated; {same}"
 
 
 def logged_steps(run_dir: str) -> Iterator[tuple[str, int, int, list[int]]]:
