@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lavender_tui.checkpoints import is_checkpoint_name, read_checkpoint
 from lavender_tui.errors import NotFound, UnreadableFile
 from lavender_tui.launch.record import read_launch
 from lavender_tui.model.choosing import in_run
@@ -54,8 +55,6 @@ def find_checkpoint(resume_from: str | None, *, root: str, stage: str | None = N
         return place
     if not os.path.isdir(place):
         raise NotFound("there is no such checkpoint, run or root", where=place, hint="Name one that is there")
-    from lavender_tui.checkpoints import read_checkpoint
-
     for run_dir in [place] if _checkpoint_files(place) else _runs_newest_first(place):
         choice = in_run((read_checkpoint(path) for path in _checkpoint_files(run_dir)), stage)
         for path, why in choice.passed_over:
@@ -68,8 +67,6 @@ def find_checkpoint(resume_from: str | None, *, root: str, stage: str | None = N
 
 def _checkpoint_files(run_dir: str) -> list[str]:
     """Regular `.pt` files with a checkpoint's name; links are no default."""
-    from lavender_tui.checkpoints import is_checkpoint_name
-
     with os.scandir(run_dir) as entries:
         return [
             entry.path
@@ -111,23 +108,17 @@ def load_checkpoint(path: str, device: str = "cpu") -> dict[str, Any]:
     except pickle.UnpicklingError as error:
         raise _refusal(path, error) from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        reason = _reason(path) or f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        reason = read_checkpoint(path).reason or f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         raise UnreadableFile(reason, where=path, hint="Resume from the checkpoint before it") from error
     if not isinstance(content, dict):
         raise UnreadableFile(f"holds a {type(content).__name__}, not a checkpoint's dict", where=path)
     return content
 
 
-def _reason(path: str) -> str | None:
-    from lavender_tui.checkpoints import read_checkpoint
-
-    return read_checkpoint(path).reason
-
-
 def _refusal(path: str, error: pickle.UnpicklingError) -> UnreadableFile:
     found = _REFUSED.search(str(error))
     if found is None:
-        reason = _reason(path) or str(error).splitlines()[0][:200]
+        reason = read_checkpoint(path).reason or str(error).splitlines()[0][:200]
         return UnreadableFile(reason, where=path, hint="Resume from the checkpoint before it")
     return UnreadableFile(
         f"needs the class {found[1]}, which loading would have to import and call; it was not",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from typing import Any
 
 from lavender_tui.errors import UsageError
@@ -12,6 +13,7 @@ from lavender_tui.training.cadence import StepCount
 from lavender_tui.training.data_state import DataStates, RankReport, collect, own_work, take_state
 from lavender_tui.training.provenance import Pins, describe
 from lavender_tui.training.ranks import Ranks
+from lavender_tui.training.stop_signals import WATCHED
 
 LOG = logging.getLogger("lavender_tui.training")
 
@@ -113,8 +115,9 @@ class Reading:
 def make_loader(dataset: Any, *, ranks: Ranks, batch_size: int, num_workers: int, options: dict[str, Any]) -> Any:
     """A StreamingDataLoader for this rank's share of the global batch. Raises UsageError for what can't be shared.
 
-    Workers are started by forkserver: lancedb's threads don't survive a fork. A plain DataLoader with workers can't
-    be checkpointed at all. The loader draws its workers' seeds from a generator of its own, so that making an iterator
+    Workers are started by forkserver: lancedb's threads don't survive a fork. So the script needs its
+    `if __name__ == "__main__":`, and collate and transforms must be functions of a module. A plain DataLoader with
+    workers can't be checkpointed at all. The loader draws its workers' seeds from a generator of its own, so that making an iterator
     (again, after a resume) takes nothing from the generators that the model uses.
     """
     import torch
@@ -133,9 +136,24 @@ def make_loader(dataset: Any, *, ranks: Ranks, batch_size: int, num_workers: int
             f"{state['num_splits']} splits on {ranks.world_size} ranks can't be read by {num_workers} workers each",
             hint=f"Use one of {', '.join(map(str, allowed))}",
         )
-    if num_workers:
-        options.setdefault("multiprocessing_context", "forkserver")
+    if num_workers and options.setdefault("multiprocessing_context", "forkserver") == "forkserver":
+        _start_forkserver()
     if "generator" not in options:
         seed = state["shuffle_seed"] * 1_000_003 + state["epoch"] * 1_009 + ranks.rank
         options["generator"] = torch.Generator().manual_seed(seed % (1 << 63))
     return StreamingDataLoader(dataset, batch_size=share, num_workers=num_workers, **options)
+
+
+def _start_forkserver() -> None:
+    """Start the process that workers come from, so that neither it nor they hear SIGTERM and SIGUSR1.
+
+    torchrun sends its signals to a rank's whole process group. A worker that ended by one would take the rank down
+    in the middle of a step, before the save that the signal asks for. Workers end with their rank anyway.
+    """
+    from multiprocessing import forkserver
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # a child inherits what is blocked
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
