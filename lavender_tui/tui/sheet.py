@@ -19,12 +19,12 @@ CHECKPOINT, WORLD, WORKERS, POLICY, LAUNCHER = "checkpoint", "world_size", "work
 ROWS = (CHECKPOINT, WORLD, WORKERS, POLICY, LAUNCHER)
 _USUAL_SIZES = (1, 2, 4, 8)
 _BACKENDS = ("torchrun", "local")
-# The first word that a check's id holds decides the row that it is shown at.
+# Which row a check is shown at: the first row one of whose words is in the check's id.
 _ROW_WORDS = (
-    (WORLD, ("world", "devices", "ranks_fit", "topology")),
     (WORKERS, ("worker",)),
+    (WORLD, ("topology", "world", "batch", "devices")),
     (POLICY, ("policy", "epoch", "start")),
-    (LAUNCHER, ("command", "launch", "backend", "program", "script", "port")),
+    (LAUNCHER, ("command", "launch", "backend", "place", "port")),
 )
 
 

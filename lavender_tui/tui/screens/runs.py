@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _NARROW = 100
+_LOW = 30  # a terminal lower than that has a small pane
+_BARS = 6  # lines of the bars, the titles and some air
+_PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
 
 
 class RunsScreen(RunActions, Screen[None]):
@@ -41,7 +44,7 @@ class RunsScreen(RunActions, Screen[None]):
     BINDINGS = [*keys.bindings(keys.LIST), ("escape", "clear_filter", "Clear the filter")]  # noqa: RUF012
     AUTO_FOCUS = "RunTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_NARROW, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-low"), (30, "-high"), (45, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-low"), (30, "-high")]  # noqa: RUF012
 
     view: var[View] = var(View())
 
@@ -89,6 +92,7 @@ class RunsScreen(RunActions, Screen[None]):
         table.set_rows(arrange(self._runs, self.view), self.view)
         has_rows = bool(table.keys)
         self.set_class(not has_rows, "-empty")
+        self._fit_pane()
         if not has_rows:
             self.query_one(EmptyList).show(bool(self._runs), self.view.query)
         if self._awaited is not None and table.go_to(self._awaited):
@@ -111,6 +115,13 @@ class RunsScreen(RunActions, Screen[None]):
             places, [count_spans(totals), count_spans(totals, short=True), count_spans(totals)[:1]]
         )
 
+    def _fit_pane(self) -> None:
+        """The pane takes what the list leaves, within limits: few runs, a larger curve."""
+        height = self.size.height
+        free = height - _BARS - len(self.query_one(RunTable).keys)
+        least, most = (_PANE_LOW, _PANE_USUAL) if height < _LOW else (_PANE_USUAL, max(_PANE_USUAL, height // 3))
+        self.query_one(RunPane).styles.height = max(least, min(most, free))
+
     def _show_pane(self) -> None:
         run = self.cursor_run
         followers = continuations(self._runs, run.key) if run else []
@@ -130,6 +141,7 @@ class RunsScreen(RunActions, Screen[None]):
     def on_resize(self) -> None:
         if self.is_mounted:
             self._show_top()
+            self._fit_pane()
 
     # The cursor
 

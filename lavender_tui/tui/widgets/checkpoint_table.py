@@ -10,6 +10,7 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.tui.themes import wholeness_ink, wholeness_words
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
+from lavender_tui.tui.widgets.run_table import short_loss
 
 _COLUMNS = (
     Column(key="save", title="SAVE", width=7, right=True, keep=100),
@@ -63,7 +64,7 @@ def checkpoint_cells(one: Checkpoint, is_default: bool, now: float) -> Mapping[s
         "whole": Cell(wholeness_words(one.wholeness), wholeness_ink(one.wholeness)),
         "epoch": Cell(_epoch(one)),
         "step": Cell(text.count(one.step)),
-        "loss": Cell(text.loss(one.loss, one.loss_text), "bad" if one.loss_text else ""),
+        "loss": Cell(short_loss(one.loss, one.loss_text), "bad" if one.loss_text else ""),
         "saved": Cell("in future", "warn") if saved < -1 else Cell(text.age(saved), "quiet"),
         "ranks": _ranks(one),
         "size": Cell(text.size(one.facts.size_bytes), "quiet"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.message import Message
+from textual.worker import Worker, WorkerState
 
 from lavender_tui.model.run import LossPoint
 from lavender_tui.model.series import decimate, finite
+from lavender_tui.model.text import clean
 from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
@@ -21,6 +24,13 @@ _GREATEST = 1e300  # axes are computed as high - low: near the largest float tha
 
 class LossPlot(Container):
     """Shows `points`; gaps and values that can't be drawn are left out and counted in the title."""
+
+    class Loaded(Message):
+        """The plotting library is there."""
+
+        def __init__(self, kind: type[PlotWidget]) -> None:
+            super().__init__()
+            self.kind = kind
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -38,17 +48,20 @@ class LossPlot(Container):
     def _load(self) -> None:
         from textual_plot import PlotWidget
 
-        self.app.call_from_thread(self._place, PlotWidget)
+        self.post_message(self.Loaded(PlotWidget))
 
-    def _place(self, kind: type[PlotWidget]) -> None:
-        if not self.is_mounted:
-            return
-        plot = kind(allow_pan_and_zoom=False)
+    @on(Worker.StateChanged)
+    def _load_ended(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR:
+            self._say(f"can't be drawn: {clean(event.worker.error, 200)}")
+
+    async def on_loss_plot_loaded(self, message: Loaded) -> None:
+        plot = message.kind(allow_pan_and_zoom=False)
         plot.can_focus = False
+        await self.mount(plot)
         plot.margin_top, plot.margin_bottom = 0, 2
         self._plot = plot
-        self.mount(plot)
-        self.call_after_refresh(self._draw)
+        self._draw()
 
     def show(self, points: Sequence[LossPoint]) -> None:
         self._points = points
@@ -66,11 +79,17 @@ class LossPlot(Container):
             return
         self._drawn = drawn
         shown = drawable(self._points, width)
-        self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (_summary(self._points, shown), "quiet")]])
+        self._say(_summary(self._points, shown))
         self._plot.clear()
         if shown:
-            self._plot.plot([x for x, _ in shown], [y for _, y in shown], line_style=self._line_style())
+            from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
+
+            steps, losses = [x for x, _ in shown], [y for _, y in shown]
+            self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
         self._plot.display = bool(shown)
+
+    def _say(self, words: str) -> None:
+        self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (words, "quiet")]])
 
     def _line_style(self) -> Any:
         return self.app.theme_variables.get("primary", "white") if not self.app.current_theme.ansi else "blue"

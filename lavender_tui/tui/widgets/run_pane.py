@@ -16,10 +16,13 @@ from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.curve import draw
 from lavender_tui.tui.widgets.inks import INKS, Span, fit, spans_length, text_of
+from lavender_tui.tui.widgets.run_table import short_loss
 
 _LABEL = 9  # cells for the numbers beside the curve
-_CURVE_MOST = 64
+_CURVE_MOST, _CURVE_LEAST = 80, 3
+_FACTS = 62  # cells for the words beside a curve
 _SMALL = 4  # a pane of up to that many lines shows no curve
+_WIDE = 100  # from that width on the curve stands beside the words
 
 
 class RunPane(Widget):
@@ -57,16 +60,20 @@ class RunPane(Widget):
         width, height = self.size.width, self.size.height
         if run is None or width < 4 or height < 1:
             return []
-        facts = outlook(run, self._followers)
-        if height <= _SMALL or width < 84:
-            return [_cut(line, width) for line in [self._head(run, width), *([(" ", ""), *one] for one in facts)]][
-                :height
-            ]
-        beside = self._curve(run, width, height - 1)
+        head, facts = self._head(run, width), outlook(run, self._followers)
+        if width < _WIDE or height <= _SMALL:
+            return [head, *self._stacked(run, facts, width, height - 1)][:height]
+        beside = self._curve(run, width - _FACTS, height - 1)
         room = width - (spans_length(beside[0]) if beside else 1)
         rows = [_cut(facts[row], room) if row < len(facts) else [] for row in range(height - 1)]
         left: list[list[Span]] = beside or [[(" ", "")]] * (height - 1)
-        return [self._head(run, width), *([*left[row], *rows[row]] for row in range(height - 1))]
+        return [head, *([*left[row], *rows[row]] for row in range(height - 1))]
+
+    def _stacked(self, run: Run, facts: list[list[Span]], width: int, height: int) -> list[list[Span]]:
+        """Facts above, the curve below them where there is height for one."""
+        lines = [_cut([(" ", ""), *fact], width) for fact in facts]
+        left = height - len(lines)
+        return lines + (self._curve(run, width, left) if left >= _CURVE_LEAST else [])
 
     def _head(self, run: Run, width: int) -> list[Span]:
         ended = run.end.ended_at if run.end else None
@@ -82,12 +89,12 @@ class RunPane(Widget):
         return _cut(head, width)
 
     def _curve(self, run: Run, width: int, height: int) -> list[list[Span]]:
-        room = min(_CURVE_MOST, width // 2 - _LABEL - 4)
+        room = min(_CURVE_MOST, width - _LABEL - 5)
         points = [(point.step, point.loss) for point in run.losses]
         curve = draw(points, room, height) if len(finite(points)) > 1 else None
         if curve is None:
             return []
-        labels = {0: text.loss(curve.high), height - 1: text.loss(curve.low)}
+        labels = {0: short_loss(curve.high, None), height - 1: short_loss(curve.low, None)}
         if height > 2:
             labels.setdefault(1, "loss")
         lines: list[list[Span]] = []

@@ -106,9 +106,15 @@ def _progress(newest: Checkpoint) -> Mapping[str, Cell]:
         "stage": _stage(newest),
         "epoch": _known(text.of(newest.epoch, newest.epochs)),
         "saves": _known(text.save_count(count)),
-        "loss": _known(text.loss(newest.loss, newest.loss_text), "bad" if newest.loss is None else ""),
+        "loss": _known(short_loss(newest.loss, newest.loss_text), "bad" if newest.loss is None else ""),
         "left": _known(text.hours(newest.remaining_hours)),
     }
+
+
+def short_loss(loss: float | None, instead: str | None) -> str:
+    """A loss in at most eight cells."""
+    words = text.loss(loss, instead)
+    return words if len(words) <= 8 or loss is None else f"{loss:.1e}"
 
 
 def _known(words: str, ink: str = "") -> Cell:
