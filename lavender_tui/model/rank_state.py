@@ -8,7 +8,7 @@ missing, doubled or stale state goes through it unnoticed, and rows are then rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lavender_tui.errors import BadState
@@ -203,7 +203,7 @@ def _examine_ranks(here: Sequence[Found], states: list[RankState], facts: SaveFa
     named = sorted({one.rank for one in here if one.rank is not None})
     splits = _splits(ranked or states)
     ranks = _count_ranks(here, named, splits, facts.world_size)
-    checks = [*bad, *ranks.checks]
+    checks = [*_beside_the_good(bad, ranked), *ranks.checks]
     if ranks.count is None:
         return StateSet(found=len(here), states=tuple(ranked), recorded_ranks=facts.world_size, checks=tuple(checks))
     checks += _missing_and_strays(named, ranks.count, splits, ranks.is_recorded)
@@ -220,6 +220,15 @@ def _examine_ranks(here: Sequence[Found], states: list[RankState], facts: SaveFa
     return StateSet(
         found=len(here), states=tuple(inside), world_size=ranks.count, recorded_ranks=recorded, checks=tuple(checks)
     )
+
+
+def _beside_the_good(bad: Sequence[Check], good: Sequence[RankState]) -> list[Check]:
+    """What a readable rank says, so that the values of both stand side by side."""
+    if not good:
+        return list(bad)
+    first = good[0]
+    said = f"rank {first.rank} has num_splits {first.num_splits}, seed {first.state['shuffle_seed']}"
+    return [replace(check, evidence=f"{check.evidence}; {said}") for check in bad]
 
 
 def _count_ranks(here: Sequence[Found], named: Sequence[int], splits: int, recorded: int | None) -> _Ranks:
@@ -260,7 +269,8 @@ def _missing_and_strays(named: Sequence[int], world_size: int, splits: int, is_r
     if missing:
         found = len(present) - len(strays)
         why = f"{found} of {world_size} found"
-        if not is_recorded and splits % max(1, found):
+        at_the_end = missing[0] > max((rank for rank in present if rank < world_size), default=-1)
+        if not is_recorded and at_the_end and splits % max(1, found):
             why = f"{found} ranks can't share {splits} splits; the next number that can is {world_size}"
         what = f"{plural(len(missing), 'rank state')} missing: {_ranks_text(missing)}"
         remedy = "find the missing states, or start the epoch again (replay-epoch)"
