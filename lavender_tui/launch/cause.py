@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -153,8 +154,10 @@ def _tail(path: str) -> str:
     except OSError:
         return ""
     with open(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        file.seek(max(0, size - TAIL_BYTES))
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            return ""
+        file.seek(max(0, facts.st_size - TAIL_BYTES))
         return file.read(TAIL_BYTES).decode("utf-8", "replace")
 
 

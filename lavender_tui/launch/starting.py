@@ -50,7 +50,7 @@ def start(
         "backend": launch.backend,
         "argv": list(launch.argv),
         "command": list(command),
-        "cwd": launch.cwd,
+        "cwd": os.path.abspath(launch.cwd),
         "env": {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: run_dir},
         "world_size": world_size if world_size is not None else _processes(launch),
         "resumed_from": None
