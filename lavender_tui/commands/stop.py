@@ -17,5 +17,5 @@ def run(run: str, *, root: str | None, kill: bool, grace: float | None, yes: boo
         say("nothing was stopped")
         return 1
     outcome = stop(run_dir, kill=kill, grace=places.settings().grace_seconds if grace is None else grace)
-    say(outcome.sentence)
-    return 0 if outcome.is_stopped else 1
+    say(outcome.words)
+    return 0 if outcome.has_ended else 1
