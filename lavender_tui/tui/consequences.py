@@ -77,9 +77,10 @@ def _ranks(plan: ResumePlan) -> list[list[Span]]:
         owned = owned_splits(rank, world, splits)
         bar = "▓" * min(4, len(owned))
         which = f"{owned[0]}-{owned[-1]}" if len(owned) > 1 else f"{owned[0]}"
-        spans += [(f"{rank} ", "quiet"), (bar, "accent"), (f" {which}   ", "")]
+        # no-break spaces: a rank's words stay on one line
+        spans += [(f"{rank}\u00a0", "quiet"), (bar, "accent"), (f"\u00a0{which}", ""), ("  ", "")]
     if world > _MOST_RANKS:
-        spans.append((f"… {world} ranks", "quiet"))
+        spans.append((f"… {world} ranks ", "quiet"))
     return [[*spans, ("splits", "quiet")]]
 
 
@@ -118,13 +119,17 @@ def _table(plan: ResumePlan) -> list[list[Span]]:
 def check_lines(checks: tuple[Check, ...]) -> list[list[Span]]:
     """Each check with its sign; what refuses first, then what warns; evidence only where something is wrong."""
     order = (Verdict.REFUSE, Verdict.WARN, Verdict.PASS)
-    out: list[list[Span]] = []
-    for check in sorted(checks, key=lambda one: order.index(one.verdict)):
-        sign: Span = (f"{VERDICT_GLYPHS[check.verdict]} ", VERDICT_INKS[check.verdict])
-        words: list[Span] = [sign, (text.clean(check.what, 300), "" if check.verdict is not Verdict.PASS else "quiet")]
-        if check.evidence:
-            words.append((f": {text.clean(check.evidence, 400)}", "quiet"))
-        if check.verdict is not Verdict.PASS and check.remedy:
-            words.append((f" → {text.clean(check.remedy, 300)}", "accent"))
-        out.append(words)
-    return out
+    return [_check_line(check) for check in sorted(checks, key=lambda one: order.index(one.verdict))]
+
+
+def _check_line(check: Check) -> list[Span]:
+    sign: Span = (f"{VERDICT_GLYPHS[check.verdict]} ", VERDICT_INKS[check.verdict])
+    what = text.clean(check.what, 300)
+    if check.verdict is Verdict.PASS:
+        return [sign, (what, "quiet")]
+    spans = [sign, (f"{what}:" if check.evidence else what, "")]
+    if check.evidence:
+        spans.append((f" {text.clean(check.evidence, 400)}", "quiet"))
+    if check.remedy:
+        spans.append((f" → {text.clean(check.remedy, 300)}", "accent"))
+    return spans

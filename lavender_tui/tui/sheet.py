@@ -251,8 +251,9 @@ def row_of(check: Check) -> str:
 
 
 def _sentence(check: Check) -> str:
-    parts = [part for part in (check.what, check.evidence, check.remedy) if part]
-    return text.clean(". ".join(part.rstrip(".") for part in parts), 400)
+    """What is wrong and what to do; the evidence stands with the checks."""
+    more = f" → {check.remedy}" if check.remedy else (f": {check.evidence}" if check.evidence else "")
+    return text.clean(check.what + more, 400)
 
 
 def unusable(checkpoints: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:

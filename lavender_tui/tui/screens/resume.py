@@ -19,13 +19,15 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, strict_json, utf8
 from lavender_tui.tui import consequences, keys
 from lavender_tui.tui.messages import ProposalMade, ResumeEnded
-from lavender_tui.tui.sheet import ROWS, WORKERS, WORLD, Sheet
+from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
+from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
 from lavender_tui.tui.widgets.inks import Span
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
     from lavender_tui.tui.app import LavenderApp
 
 
@@ -37,14 +39,18 @@ class ResumeScreen(Screen[str | None]):
     AUTO_FOCUS = "#row-world_size"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (104, "-wide")]  # noqa: RUF012
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, checkpoint: Checkpoint | None = None) -> None:
+        """`checkpoint`: the one to begin with, instead of the newest usable."""
         super().__init__()
         self._run = run
+        self._first = checkpoint
         self._sequence = 0
         self._answered = -1
         self._proposal: Proposal | None = None
         self._error: str | None = None
         self._launching_since: float | None = None
+        self._is_cancelled = False
+        self._warm = WarmChild()
 
     @property
     def lavender(self) -> LavenderApp:
@@ -52,6 +58,8 @@ class ResumeScreen(Screen[str | None]):
 
     def compose(self) -> ComposeResult:
         self._sheet = Sheet(self._run, self.lavender.world_size)
+        if self._first is not None:
+            self._sheet.choose(CHECKPOINT, self._first)
         yield Lines(id="title")
         with VerticalScroll(id="body", can_focus=False):
             with Horizontal(id="above"):
@@ -69,6 +77,9 @@ class ResumeScreen(Screen[str | None]):
         self._show_rows()
         self._ask()
         self.set_interval(1.0, self._tick)
+
+    def on_unmount(self) -> None:
+        self._warm.close()
 
     # Asking and being answered
 
@@ -97,6 +108,9 @@ class ResumeScreen(Screen[str | None]):
         self._answered = message.sequence
         self._proposal, self._error = message.proposal, message.error
         self._sheet.adopt(message.proposal)
+        plan = message.proposal.plan if message.proposal else None
+        if plan is not None and plan.dataset is not None:
+            self._warm.start()
         self._show_rows()
         self._show_answer()
 
@@ -139,7 +153,7 @@ class ResumeScreen(Screen[str | None]):
             return []
         plan = self._proposal.plan if self._proposal else None
         where = f"in {clean(plan.launch.cwd)}" if plan else ""
-        head: list[list[Span]] = [[("command", "quiet")], [(clean(command), "")], [(where, "faint")]]
+        head: list[list[Span]] = [[("command", "quiet")], [(clean(command), "")], [(where, "quiet")]]
         return [*head, [("new run  ", "quiet"), (self._new_run(), "")]]
 
     def _new_run(self) -> str:
@@ -158,7 +172,8 @@ class ResumeScreen(Screen[str | None]):
     def _verdict(self) -> list[Span]:
         if self._launching_since is not None:
             seconds = int(time.monotonic() - self._launching_since)
-            return [(" … ", "accent"), (f"merging the rank states, then launching: {seconds} s", "strong")]
+            words = "stopping before anything is launched" if self._is_cancelled else "merging, then launching"
+            return [(" … ", "accent"), (f"{words}: {seconds} s", "strong"), ("   esc stops it", "quiet")]
         if self._is_waiting:
             return [(" … ", "quiet"), ("checking", "quiet")]
         if self._error is not None:
@@ -215,7 +230,7 @@ class ResumeScreen(Screen[str | None]):
         from lavender_tui.resume import carry_out
 
         try:
-            launched = carry_out(proposal, again=again)
+            launched = carry_out(proposal, again=again, child=self._warm.child)
         except AlreadyRunning as error:
             self.post_message(ResumeEnded(self._run.key, error=str(error), may_repeat=not again))
         except (LavenderError, OSError) as error:
@@ -228,7 +243,10 @@ class ResumeScreen(Screen[str | None]):
         if message.run_dir is not None:
             self.dismiss(message.run_dir)
             return
-        self._error = message.error
+        self._error = "nothing was launched: you stopped it" if self._is_cancelled else message.error
+        self._is_cancelled = False
+        self._warm.close()
+        self._warm = WarmChild()
         self._show_verdict()
         if message.may_repeat:
             self._ask_again(message.error or "")
@@ -255,9 +273,13 @@ class ResumeScreen(Screen[str | None]):
             self.app.push_screen(Document("The resume plan; nothing was written", words))
 
     def action_back(self) -> None:
-        """Esc; while launching it has no effect: what was begun is carried to its end."""
+        """Back; while merging: stop it, nothing is left behind then. A training that has started is not stopped."""
         if self._launching_since is None:
             self.dismiss(None)
+            return
+        self._is_cancelled = True
+        self._warm.close()
+        self._show_verdict()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "launch":

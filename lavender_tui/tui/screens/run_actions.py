@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual import on, work
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
@@ -18,6 +19,7 @@ from lavender_tui.tui.messages import ResumeEnded, StopEnded
 from lavender_tui.tui.screens.ask import Ask
 
 if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
     from lavender_tui.tui.app import LavenderApp
 
 _STOP_WORDS = "It is asked to save and end (SIGTERM), and has time to do so. Press x again to kill it."
@@ -44,6 +46,11 @@ class RunActions(Screen[None], inherit_bindings=False):
         raise NotImplementedError
 
     @property
+    def cursor_checkpoint(self) -> Checkpoint | None:
+        """A checkpoint that was chosen instead of the default one."""
+        return None
+
+    @property
     def known_runs(self) -> Iterable[Run]:
         return self.lavender.runs
 
@@ -61,7 +68,7 @@ class RunActions(Screen[None], inherit_bindings=False):
         from lavender_tui.tui.screens.resume import ResumeScreen
 
         if self.cursor_run is not None:
-            self.app.push_screen(ResumeScreen(self.cursor_run), self.show_launched)
+            self.app.push_screen(ResumeScreen(self.cursor_run, self.cursor_checkpoint), self.show_launched)
 
     def action_resume_now(self) -> None:
         """With the defaults and no sheet; a refusal opens the sheet, where its reasons stand."""
@@ -140,7 +147,7 @@ class RunActions(Screen[None], inherit_bindings=False):
             self.post_message(StopEnded(run.key, outcome.words))
 
     def on_stop_ended(self, message: StopEnded) -> None:
-        severity = "error" if message.is_error else "information"
+        severity: SeverityLevel = "error" if message.is_error else "information"
         self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False, timeout=10)
         self.lavender.feed.rescan_soon()
 

@@ -32,7 +32,8 @@ def draw(points: Sequence[Point], width: int, height: int) -> Curve | None:
     grid = [[0] * width for _ in range(height)]
     for start, end in zip(pixels, pixels[1:] or pixels, strict=False):
         _line(grid, start, end)
-    return Curve(tuple("".join(chr(0x2800 + cell) for cell in row) for row in grid), low, high)
+    # a space for an empty cell: some fonts draw the empty Braille pattern as eight hollow dots
+    return Curve(tuple("".join(chr(0x2800 + cell) if cell else " " for cell in row) for row in grid), low, high)
 
 
 def _scale(value: float, low: float, high: float, most: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -81,22 +81,3 @@ def text_of(widget: Widget, spans: Iterable[Span]) -> Text:
 
 def spans_length(spans: Iterable[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells, broken at spaces where there are any."""
-    width = max(1, width)
-    lines: list[str] = []
-    current = ""
-    for word in text.split(" "):
-        candidate = f"{current} {word}" if current else word
-        if cell_len(candidate) <= width:
-            current = candidate
-            continue
-        if current:
-            lines.append(current)
-        pieces = chop_cells(word, width) if word else [""]
-        lines += pieces[:-1]
-        current = pieces[-1]
-    lines.append(current)
-    return lines

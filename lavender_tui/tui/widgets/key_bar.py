@@ -21,30 +21,31 @@ class KeyBar(Widget):
         super().__init__(id=id)
         self._place = place
         self._marks: list[tuple[int, int, Key]] = []
-        self._drawn: tuple[Key, ...] = ()
+        self._drawn: tuple[tuple[Key, bool | None], ...] = ()
 
     def recheck(self) -> None:
         """Repaint if other keys work now."""
-        usable = tuple(self._usable())
+        usable = tuple((key, self._may(key)) for key in self._usable())
         if usable != self._drawn:
             self._drawn = usable
             self.refresh()
 
     def _usable(self) -> Sequence[Key]:
         keys = [key for key in of_place(self._place) if key.label]
-        return [key for key in keys if self._may(key)]
+        return [key for key in keys if self._may(key) is not False]
 
-    def _may(self, key: Key) -> bool:
-        if key.action.startswith("app."):
-            return True
-        return self.screen.check_action(key.action, ()) is not False
+    def _may(self, key: Key) -> bool | None:
+        """As check_action: None for a key that is shown, but does nothing now."""
+        return True if key.action.startswith("app.") else self.screen.check_action(key.action, ())
 
     def render(self) -> Text:
         spans: list[Span] = [(" ", "")]
         self._marks = []
         usable = self._usable()
         for key in usable:
-            entry: list[Span] = [(key.shown, "accent"), (f" {key.label}", "quiet"), ("  ", "")]
+            is_dim = self._may(key) is None
+            entry: list[Span] = [(key.shown, "faint" if is_dim else "accent")]
+            entry += [(f" {key.label}", "faint" if is_dim else "quiet"), ("  ", "")]
             start = spans_length(spans)
             # help and quit come last and are kept: room for them is set aside
             rest = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in ("help", "quit"))

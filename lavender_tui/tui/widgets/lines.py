@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from lavender_tui.tui.widgets.inks import INKS, Span, text_of, wrap
+from lavender_tui.tui.widgets.inks import INKS, Span, text_of
 
 
 def wrap_spans(spans: Sequence[Span], width: int, hang: int) -> list[list[Span]]:
@@ -18,20 +18,27 @@ def wrap_spans(spans: Sequence[Span], width: int, hang: int) -> list[list[Span]]
     used = 0
     for words, name in spans:
         for number, token in enumerate(words.split(" ")):
-            piece = (" " if number else "") + token
+            gap = " " if number else ""
             is_long = cell_len(token) > width - hang  # longer than any line: broken where it stands
-            if used and used + cell_len(piece) > width and token and not is_long:
+            if used and used + cell_len(gap + token) > width and token and not is_long:
                 lines.append([(" " * hang, "")])
-                used, piece = hang, token
-            if used + cell_len(piece) > width:
-                parts = wrap(piece, max(1, width - used))
-                for part in parts[:-1]:
-                    lines[-1].append((part, name))
+                used, gap = hang, ""
+            for part in _pieces(gap + token, width, used, hang):
+                if used + cell_len(part) > width:
                     lines.append([(" " * hang, "")])
-                used, piece = hang, parts[-1]
-            lines[-1].append((piece, name))
-            used += cell_len(piece)
+                    used = hang
+                lines[-1].append((part, name))
+                used += cell_len(part)
     return lines
+
+
+def _pieces(token: str, width: int, used: int, hang: int) -> list[str]:
+    """The token, or parts of it that fill the line it stands on and whole lines after that."""
+    if used + cell_len(token) <= width:
+        return [token]
+    first = chop_cells(token, max(1, width - used))[0]
+    rest = token[len(first) :]
+    return [first, *chop_cells(rest, max(1, width - hang))] if rest else [first]
 
 
 class Lines(Widget):

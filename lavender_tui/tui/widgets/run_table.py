@@ -93,11 +93,17 @@ def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
         "trend": Cell(
             series.trend((point.loss for point in run.losses), _TREND_WIDTH), "quiet" if is_quiet else "accent"
         ),
-        **(_progress(newest) if newest else _NOTHING),
+        **(_progress(newest) if newest else _unsaved(run)),
     }
 
 
 _NOTHING: Mapping[str, Cell] = {key: Cell(text.NONE, "faint") for key in ("stage", "epoch", "saves", "loss", "left")}
+
+
+def _unsaved(run: Run) -> Mapping[str, Cell]:
+    """A run that has saved nothing yet may have logged a loss."""
+    logged = next((point.loss for point in reversed(run.losses) if point.loss is not None), None)
+    return {**_NOTHING, "loss": _known(short_loss(logged, None))}
 
 
 def _progress(newest: Checkpoint) -> Mapping[str, Cell]:
