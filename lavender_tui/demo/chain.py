@@ -119,10 +119,8 @@ class Chain:
         return record.code if record else None
 
     def has_ended(self) -> bool:
-        """No process of the training lives; where a supervisor lives, it has also recorded the end."""
+        """Neither the supervisor nor any process of the training lives."""
         record = read_launch(self.run_dir)
-        if read_exit(self.run_dir) is not None:
-            return not members(self.run_dir, record)
         supervised = record is not None and record.supervisor is not None and record.supervisor.is_alive
         return not supervised and not members(self.run_dir, record)
 
