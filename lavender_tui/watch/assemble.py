@@ -69,7 +69,8 @@ def assemble(
     facts = RunFacts(
         now=now,
         newest=newest,
-        processes=processes,
+        # What outlived a recorded end doesn't make the run alive again.
+        processes=tuple(one for one in processes if one.role != "orphan") if papers.end else processes,
         end=papers.end,
         has_record=papers.has_launch,
         record_is_local=here,
@@ -100,7 +101,7 @@ def assemble(
         resumed_from=papers.resumed_from,
         end=papers.end,
         losses=_losses(tail, flagged),
-        warnings=_warnings(listing, papers, ignored, times, tail, started_at, now),
+        warnings=_warnings(listing, papers, ignored, processes, times, tail, started_at, now),
     )
 
 
@@ -164,7 +165,9 @@ def _why_ignored(found: Found, checkpoint: Checkpoint) -> str | None:
     """Files that only end like checkpoints are said once, not listed: no checkpoint by name and none by content."""
     if parse_name(found.name)[1] is not None or checkpoint.is_whole:
         return None
-    if checkpoint.wholeness is Wholeness.FOREIGN or found.facts.size_bytes == 0:
+    if found.facts.size_bytes == 0:
+        return f"{clean(found.name)} is ignored: it is empty"
+    if checkpoint.wholeness is Wholeness.FOREIGN:
         return f"{clean(found.name)} is ignored: {checkpoint.reason or 'it is no checkpoint'}"
     return None
 
@@ -261,6 +264,7 @@ def _warnings(
     listing: Listing,
     papers: Papers,
     ignored: Sequence[str],
+    processes: Sequence[LiveProcess],
     times: _Times,
     tail: MetricsTail | None,
     started_at: float | None,
@@ -277,6 +281,8 @@ def _warnings(
         warnings.append(f"the file time of {name}{more} lies {ahead:,.0f} min in the future: the clocks differ")
     if tail is not None and tail.bad_lines:
         warnings.append(f"{METRICS_NAME}: {tail.bad_lines:,} lines can't be read and are left out")
+    if orphans := [str(one.pid) for one in processes if one.role == "orphan"]:
+        warnings.append(f"left over: {len(orphans)} live processes without the one that led them ({', '.join(orphans)})")
     warnings += ignored
     hidden = len(warnings) - MAX_SHOWN_WARNINGS
     return tuple(warnings) if hidden <= 1 else (*warnings[:MAX_SHOWN_WARNINGS], f"and {hidden} more warnings")

@@ -34,8 +34,9 @@ def flag_rank_states(checkpoints: Sequence[Checkpoint]) -> tuple[Checkpoint, ...
         flagged[index] = _warn(checkpoint, warning)
         # A first save of nothing is well; a later one whose forerunners lie elsewhere isn't.
         first = checkpoints[before]
-        if first.rank_states.consumed == 0 == checkpoint.rank_states.consumed and (first.save_count or 0) > 1:
-            flagged[before] = _warn(flagged[before], ZERO)
+        is_zero = first.rank_states.consumed == 0 == checkpoint.rank_states.consumed
+        if is_zero and (first.save_count or 0) > 1 and flagged[before] is first:
+            flagged[before] = _warn(first, ZERO)
     return tuple(flagged)
 
 

@@ -60,7 +60,8 @@ class Index:
         found = self.known(path, facts, companions)
         if found is not None:
             return found
-        entry = _Entry(facts, companions, self._read(path, known=facts), time.monotonic())
+        names = [name for name, _, _ in companions]
+        entry = _Entry(facts, companions, self._read(path, known=facts, names=names), time.monotonic())
         with self._lock:
             self.reads += 1
             siblings = self._entries.setdefault(os.path.dirname(path), {})

@@ -69,6 +69,7 @@ def _take_entries(listing: Listing, entries: os._ScandirIterator[str]) -> None:
             continue  # renamed or deleted between the listing and the stat
         except OSError as error:
             listing.warnings.append(f"{clean(entry.name)} can't be examined ({error.strerror})")
+    listing.warnings.sort()
     _attach(listing, beside)
 
 
@@ -120,7 +121,8 @@ def _attach(listing: Listing, beside: list[tuple[str, int, int]]) -> None:
 
 
 def _named_after(stem: str, beside: list[tuple[str, int, int]]) -> Companions:
-    return tuple(one for one in beside if one[0].startswith(stem))
+    # A directory of one file a rank goes by the name of rank 0's: all the others are its companions.
+    return tuple(one for one in beside if one[0].startswith(stem) or stem.startswith("rank"))
 
 
 def facts_of(info: os.stat_result) -> FileFacts:

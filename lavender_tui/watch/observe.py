@@ -15,6 +15,7 @@ from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import DOCUMENT_NAMES
 from lavender_tui.watch.mounts import file_system_of, is_silent
 from lavender_tui.watch.processes import ProcessTable
+from lavender_tui.watch.scan import in_order
 from lavender_tui.watch.survey import Survey
 
 SETTLE_SECONDS = 0.02  # the many events of one save come within this time
@@ -262,8 +263,8 @@ class Watcher:
         tree = self._survey.tree
         containers = [path for path in tree.containers if not path.startswith(tuple(self._silent) or ("\0",))]
         restless = set(self._survey.restless())
-        ordered = [run.path for run in self._survey.ordered]
-        runs = sorted(ordered, key=lambda path: path not in restless)
+        newest_first = [run.path for run in in_order(self._survey.runs.values())]
+        runs = sorted(newest_first, key=lambda path: path not in restless)
         loud = [path for path in runs if tree.runs.get(path) not in self._silent]
         return [*containers[:WATCHED_CONTAINERS], *loud[:WATCHED_RUNS]]
 

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lavender_tui.launch.record import LaunchRecord, this_machine
 from lavender_tui.model.run import LiveProcess
@@ -59,7 +59,7 @@ class ProcessTable:
         for pid, match in sorted(matches.items()):
             process = _live_process(stats[pid], traits[pid], match, matches, stats, runs)
             found.setdefault(match.run, []).append(process)
-        return {run: tuple(processes) for run, processes in found.items()}
+        return {run: _mark_orphans(run, processes, stats, traits, runs) for run, processes in found.items()}
 
     def _all_traits(self, stats: dict[int, Stat]) -> dict[int, Traits]:
         now = time.monotonic()
@@ -110,6 +110,7 @@ class _RunNames:
         self.by_path: dict[str, str] = {}
         self.by_id: dict[str, str] = {}
         self.by_identity: dict[tuple[int, int], tuple[str, str]] = {}
+        self.led: set[str] = set()  # runs whose record names processes of this machine
         here = this_machine()
         for run in run_dirs:
             self.by_path[run] = run
@@ -120,6 +121,7 @@ class _RunNames:
             if record.run_id:
                 self.by_id[record.run_id] = run
             if record.machine == here:
+                self.led.add(run)
                 self.by_identity.update({(pid, ticks): (run, role) for pid, ticks, role in _members(record)})
 
     def named(self, path: str, cwd: str | None = None) -> str | None:
@@ -261,6 +263,30 @@ def _live_process(
         command=traits.argv,
         found_by=match.found_by,
     )
+
+
+def _mark_orphans(
+    run: str, processes: list[LiveProcess], stats: dict[int, Stat], traits: dict[int, Traits], runs: _RunNames
+) -> tuple[LiveProcess, ...]:
+    """Processes that outlived what led them get the role "orphan".
+
+    Sure for torchrun's ranks without an agent and where the recorded leader is gone. Else only several at once are
+    called so: a single process without a parent is how anybody starts one in the background.
+    """
+    if any(process.role in ("supervisor", "agent") or process.found_by == "record" for process in processes):
+        return tuple(processes)
+    alone = [process for process in processes if _lost_parent(stats[process.pid], stats)]
+    elastic = [process for process in alone if "TORCHELASTIC_RUN_ID" in traits[process.pid].environ]
+    if run in runs.led:
+        orphans = {process.pid for process in processes}
+    else:
+        orphans = {process.pid for process in (alone if len(alone) > 1 else elastic)}
+    return tuple(replace(one, role="orphan") if one.pid in orphans else one for one in processes)
+
+
+def _lost_parent(stat: Stat, stats: dict[int, Stat]) -> bool:
+    parent = stats.get(stat.ppid)
+    return stat.ppid <= 1 or parent is None or parent.comm in ("systemd", "init")
 
 
 def _role(traits: Traits, recorded: str | None) -> str:

@@ -1,0 +1,116 @@
+"""From a save to the snapshot that has it, and how long a first list takes."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.watch.index import Index
+from lavender_tui.watch.observe import Snapshot, Watcher
+from lavender_tui.watch.scan import scan
+from tests.watch import saves
+
+SAVES = 100
+RUNS, CHECKPOINTS = 200, 10
+
+pytestmark = pytest.mark.bench
+
+
+class Arrivals:
+    """When a checkpoint was first delivered as whole, by its path; `time.perf_counter()` seconds."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, float] = {}
+        self.snapshots: list[tuple[float, Snapshot]] = []
+        self.news = threading.Condition()
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        now = time.perf_counter()
+        with self.news:
+            self.snapshots.append((now, snapshot))
+            for run in snapshot.runs:
+                for one in run.checkpoints:
+                    if one.is_whole:
+                        self.at.setdefault(one.path, now)
+            self.news.notify_all()
+
+    def wait_for(self, path: str) -> float:
+        with self.news:
+            assert self.news.wait_for(lambda: path in self.at, timeout=10), f"{path} never came"
+            return self.at[path]
+
+
+def test_save_to_snapshot(tmp_path: Path):
+    run = tmp_path / saves.RUN
+    saves.save(run, 1)
+    arrivals = Arrivals()
+    watcher = Watcher([str(tmp_path)], arrivals)
+    watcher.start()
+    arrivals.wait_for(str(run / saves.name(1)))
+    contents = {count: saves.as_bytes(save_count=count) for count in range(2, SAVES + 2)}
+    delays = []
+    for count, content in contents.items():
+        target = run / saves.name(count)
+        temporary = run / f"{target.name}.tmp"
+        temporary.write_bytes(content)
+        renamed = time.perf_counter()
+        os.replace(temporary, target)
+        delays.append((arrivals.wait_for(str(target)) - renamed) * 1000)
+    watcher.close()
+    watcher.join(5)
+    ordered = sorted(delays)
+    p50, p99 = statistics.median(ordered), ordered[int(len(ordered) * 0.99) - 1]
+    print(f"\nsave to snapshot: p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {ordered[-1]:.1f} ms over {SAVES} saves")
+    assert p99 < 150
+
+
+@pytest.fixture(scope="module")
+def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("many")
+    contents = [saves.as_bytes(save_count=count) for count in range(1, CHECKPOINTS + 1)]
+    for number in range(RUNS):
+        run = root / f"run-2025-03-{1 + number // 24:02d}_{number % 24:02d}-00-00"
+        run.mkdir()
+        for count, content in enumerate(contents, 1):
+            (run / saves.name(count)).write_bytes(content)
+    return root
+
+
+def test_first_snapshot_of_many_runs(many_runs: Path):
+    arrivals = Arrivals()
+    watcher = Watcher([str(many_runs)], arrivals)
+    begun = time.perf_counter()
+    watcher.start()
+    with arrivals.news:
+        assert arrivals.news.wait_for(lambda: any(one.is_complete for _, one in arrivals.snapshots), timeout=60)
+    watcher.close()
+    watcher.join(5)
+    at, first = arrivals.snapshots[0]
+    done, last = next((at, one) for at, one in arrivals.snapshots if one.is_complete)
+    read = sum(run.newest is not None for run in first.runs)
+    print(
+        f"\nfirst snapshot: {(at - begun) * 1000:.0f} ms, {len(first.runs)} runs, newest read of {read}; "
+        f"complete after {(done - begun) * 1000:.0f} ms in {len(arrivals.snapshots)} snapshots"
+    )
+    assert len(first.runs) == RUNS
+    assert all(len(run.checkpoints) == CHECKPOINTS for run in last.runs)
+    assert at - begun < 0.6
+
+
+def test_full_scan_of_many_runs(many_runs: Path):
+    index = Index()
+    begun = time.perf_counter()
+    scan([str(many_runs)], index=index)
+    cold = time.perf_counter() - begun
+    begun = time.perf_counter()
+    runs = scan([str(many_runs)], index=index)
+    warm = time.perf_counter() - begun
+    print(f"\nfull scan of {RUNS} runs with {CHECKPOINTS} checkpoints: {cold:.2f} s, again {warm * 1000:.0f} ms")
+    assert index.reads == RUNS * CHECKPOINTS
+    assert len(runs) == RUNS
+    assert warm < cold / 3
