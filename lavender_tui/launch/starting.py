@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,11 @@ from lavender_tui.model.run import Lineage
 
 # What a start that failed may have left in the run's directory.
 OUR_NAMES = (LAUNCH, EXIT, LOCK, LOG)
+# Executed by its path, so that nothing of this environment is imported.
+ENTRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervise.py")
+_OF_ANOTHER_RUN = re.compile(
+    "LAVENDER_(RUN_ID|RUN_DIR|RESUME_PLAN)|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME"
+)
 _REPORT_BYTES = 64 * 1024
 SETTLING_SECONDS = 5.0
 
@@ -95,12 +101,13 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
     reads, writes = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, run_dir, "--detach", "--report", str(writes)],
+            [sys.executable, "-I", "-S", ENTRY, run_dir, "--detach", "--report", str(writes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=(writes,),
+            env=_clean_environment(),
         )
     except OSError as error:
         os.close(reads)
@@ -116,6 +123,11 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
         return json.loads(told) if told else {}
     except ValueError:
         return {}
+
+
+def _clean_environment() -> dict[str, str]:
+    """This process's environment without what makes a process part of another run, or one rank of another group."""
+    return {name: value for name, value in os.environ.items() if not _OF_ANOTHER_RUN.fullmatch(name)}
 
 
 def _runs_without_supervisor(record: LaunchRecord) -> bool:

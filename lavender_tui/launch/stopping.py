@@ -30,6 +30,7 @@ from lavender_tui.launch.record import (
 )
 
 TICK = 0.05
+SEARCH_TICK = 0.2  # a look at every process of the machine takes milliseconds
 # Seconds past the grace after which a supervisor that did nothing is taken for stuck, and its work done from here.
 PATIENCE = 5.0
 KILL_PATIENCE = 10.0
@@ -216,7 +217,7 @@ class _Stopping:
         if supervised:
             self.wait_until(lambda: not self.supervisor_lives(), self.grace + PATIENCE)
         if not supervised:
-            self.wait_until(lambda: not self.left(), self.grace)
+            self.wait_until(lambda: not self.left(), self.grace, tick=SEARCH_TICK)
         left = self.kill_what_is_left()
         ended = read_exit(self.run_dir)
         if ended is None and not left:
@@ -227,12 +228,12 @@ class _Stopping:
     def supervisor_lives(self) -> bool:
         return self.supervisor is not None and self.supervisor.is_alive
 
-    def wait_until(self, is_true: Callable[[], bool], seconds: float) -> bool:
+    def wait_until(self, is_true: Callable[[], bool], seconds: float, tick: float = TICK) -> bool:
         deadline = self.since + seconds
         while not is_true():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(TICK)
+            time.sleep(tick)
         return True
 
     def kill_what_is_left(self) -> list[ProcessId]:

@@ -1,7 +1,7 @@
 """The process between whoever starts a training and the training: it outlives the first, and records the second's end.
 
 One per run. It holds the run's lock for its life, adopts orphaned workers (child subreaper), keeps the output, passes
-a stop on and writes `exit.json`. It is executed by its path with `python -I -S`, so that nothing of the user's
+a stop on and writes `exit.json`. It is executed as `supervise.py` with `python -I -S`, so that nothing of the user's
 environment is imported and it starts in milliseconds; the order comes as JSON on standard input. Standard library only.
 
 No training ever lives without a record: the child is forked and waits, `launch.json` with the child's pid is written,
@@ -11,16 +11,12 @@ with it (the pipe that the child waits on closes).
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
 import sys
 import time
-
-if not __package__:  # executed by its path
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-
-import fcntl
-import json
 
 from lavender_tui.launch import files, identity
 
@@ -46,7 +42,7 @@ class _CannotStart(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """`supervisor.py RUN_DIR [--report FD] [--detach]`, the order as JSON on standard input."""
+    """`supervise.py RUN_DIR [--report FD] [--detach]`, the order as JSON on standard input."""
     report = int(arguments[arguments.index("--report") + 1]) if "--report" in arguments else None
     order = json.loads(sys.stdin.buffer.read())
     if report is not None:

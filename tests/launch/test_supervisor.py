@@ -15,8 +15,8 @@ import pytest
 
 from lavender_tui import launch
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch import supervisor
-from lavender_tui.launch.identity import descendants, process_stat
+from lavender_tui.launch import starting
+from lavender_tui.launch.identity import descendants, process_stat, raw_environment
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import end_facts, read_exit, read_launch, send_signal
 from lavender_tui.launch.starting import OUR_NAMES
@@ -42,6 +42,18 @@ def test_the_environment_arrives_and_ours_with_it(lab: Lab, monkeypatch: pytest.
     )
     lab.ended(run_dir)
     assert lab.log(run_dir) == f"kept inner {run_dir} {lab.directory}\n"
+
+
+def test_what_makes_a_process_a_part_of_another_run_is_left_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LAVENDER_RESUME_PLAN", "LAVENDER_RUN_ID", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.setenv(name, "foreign")
+    monkeypatch.setenv("MY_RANK", "mine")
+    run_dir, record = lab.start("sh", "-c", "env; sleep 99")
+    lab.until(lambda: "MY_RANK=mine" in lab.log(run_dir))
+    assert "foreign" not in lab.log(run_dir)
+    assert record.supervisor is not None
+    assert not any(b"foreign" in pair for pair in raw_environment(record.supervisor.pid))
+    launch.stop(run_dir)
 
 
 def test_the_training_has_a_session_no_terminal_and_no_foreign_descriptors(lab: Lab) -> None:
@@ -263,8 +275,8 @@ sys.exit(s.main(sys.argv[1:]))
 def test_a_supervisor_killed_at_any_step_leaves_nothing_or_a_known_training(
     lab: Lab, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = lab.script(BROKEN.format(root=str(Path(supervisor.__file__).parents[2]), step=STEPS[step]), "broken.py")
-    monkeypatch.setattr(supervisor, "__file__", broken)
+    broken = lab.script(BROKEN.format(root=str(Path(starting.ENTRY).parents[2]), step=STEPS[step]), "broken.py")
+    monkeypatch.setattr(starting, "ENTRY", broken)
     run_dir = lab.run_dir()
     script = lab.script(POLITE)
     is_started = step in ("after the word", "before the answer", "while it watches")
@@ -288,7 +300,7 @@ def test_a_supervisor_killed_at_any_step_leaves_nothing_or_a_known_training(
 def test_a_launcher_killed_while_it_gives_the_order_starts_nothing(lab: Lab) -> None:
     run_dir = lab.run_dir()
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, run_dir], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-I", "-S", starting.ENTRY, run_dir], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert process.stdin is not None
     process.stdin.write(json.dumps({"run_id": "x", "argv": ["true"]}).encode()[:-5])
