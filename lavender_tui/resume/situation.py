@@ -103,7 +103,7 @@ class Situation:
         if self.options.num_workers is not None:
             return self.options.num_workers
         wanted = self.checkpoint.num_workers or 0
-        if self.num_splits is None or self.num_splits % max(1, self.world_size):
+        if self.num_splits is None or self.world_size < 1 or self.num_splits % self.world_size:
             return wanted
         if self.is_within_a_cycle:
             wanted = min(wanted, 1)
