@@ -117,8 +117,8 @@ def make_loader(dataset: Any, *, ranks: Ranks, batch_size: int, num_workers: int
 
     Workers are started by forkserver: lancedb's threads don't survive a fork. So the script needs its
     `if __name__ == "__main__":`, and collate and transforms must be functions of a module. A plain DataLoader with
-    workers can't be checkpointed at all. The loader draws its workers' seeds from a generator of its own, so that making an iterator
-    (again, after a resume) takes nothing from the generators that the model uses.
+    workers can't be checkpointed at all. The loader draws its workers' seeds from a generator of its own, so that
+    making an iterator (again, after a resume) takes nothing from the generators that the model uses.
     """
     import torch
     from lancedb.streaming import StreamingDataLoader
@@ -150,8 +150,9 @@ def _start_forkserver() -> None:
     torchrun sends its signals to a rank's whole process group. A worker that ended by one would take the rank down
     in the middle of a step, before the save that the signal asks for. Workers end with their rank anyway.
     """
-    from multiprocessing import forkserver
+    from multiprocessing import forkserver, resource_tracker
 
+    resource_tracker.ensure_running()  # started from within the next block, it would unblock SIGTERM again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # a child inherits what is blocked
     try:
         forkserver.ensure_running()
