@@ -40,16 +40,17 @@ def start(
     world_size: int | None = None,
     command: Sequence[str] = (),
     grace: float = supervisor.DEFAULT_GRACE,
+    again: bool = False,
 ) -> LaunchRecord:
     """Start the training of `run_dir` in a session of its own, and return its record once its program runs.
 
     Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked
     for, placeholders unfilled; a later resume begins with it. Raises AlreadyRunning where the directory was used for a
-    start before, or another resume of the same run lives; LaunchFailed where nothing could be started.
+    start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing could be started.
     """
     run_dir = os.path.abspath(run_dir)
     run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
-    if resumed_from is not None:
+    if resumed_from is not None and not again:
         refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
     order = {
         "run_id": run_id,

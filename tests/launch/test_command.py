@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import stat
@@ -11,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lavender_tui.errors import UsageError
 from lavender_tui.launch import command
@@ -207,6 +210,31 @@ def test_half_commands_are_taken_as_they_are(line: str) -> None:
     parsed = parse(line.split())
     assert parsed.kind in Kind
     command.set_world_size(line.split(), 2)
+
+
+WORDS = st.sampled_from(
+    "torchrun python -m torch.distributed.run --nproc-per-node --nproc_per_node=3 --log-dir -r3 --standalone "
+    "--new-option t.py -- - -u env 4 {world_size} = --= -t ".split(" ")
+)
+
+
+@given(st.lists(WORDS, max_size=12), st.integers(1, 64))
+def test_no_line_of_words_breaks_the_taking_apart(words: list[str], world_size: int) -> None:
+    parsed = parse(words)
+    once = command.set_world_size(words, world_size)
+    if parsed.kind is not Kind.TORCHRUN:
+        assert once == tuple(words)
+    else:
+        assert tuple(words)[len(words) - len(parsed.script) :] == parsed.script
+    with contextlib.suppress(UsageError):
+        command.build(words, world_size=world_size, run_dir=RUN, checkpoint="c", cores=1, environ={})
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0")), max_size=4))
+def test_the_scripts_own_words_stay_as_they_are(words: list[str]) -> None:
+    own = ["train.py", *words]
+    for line in (["torchrun", "--nproc-per-node", "4", *own], ["python", "-m", "torch.distributed.run", *own]):
+        assert command.set_world_size(line, 2)[-len(own) :] == tuple(own)
 
 
 # Where it comes from

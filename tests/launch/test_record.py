@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lavender_tui.launch import living
 from lavender_tui.launch.record import (
@@ -153,6 +155,38 @@ def test_a_wrong_value_is_none_and_named(tmp_path: Path, key: str, value: object
     path.write_text(json.dumps(document))
     record, reason = examine_launch(str(tmp_path))
     assert record is None and reason is not None and f"`{key}`" in reason
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = [
+    "schema",
+    "run_id",
+    "argv",
+    "leader",
+    "supervisor",
+    "env",
+    "started_at",
+    "world_size",
+    "resumed_from",
+    "command",
+]
+
+
+@given(changes=st.dictionaries(st.sampled_from([*KEYS, "stop", "code", "who", "ended_at", "killed"]), JSON, max_size=3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_value_in_a_record_raises(tmp_path: Path, changes: dict[str, object]) -> None:
+    whole = {**asdict(record_of(tmp_path)), "ended_at": 1.0, "code": 0, "who": "a", "how": "kill", "asked_at": 1.0}
+    for name in ("launch.json", "stop.json", "exit.json"):
+        (tmp_path / name).write_text(json.dumps({**whole, **changes}))
+    record, reason = examine_launch(str(tmp_path))
+    assert (record is None) == (reason is not None)
+    end_facts(str(tmp_path))
+    if record is not None:
+        assert record.leader.pid > 0 and isinstance(record.is_alive, bool)
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:

@@ -136,6 +136,9 @@ def test_a_second_resume_of_the_same_run_is_refused_while_the_first_lives(lab: L
     first, _ = lab.train(POLITE, resumed_from=Lineage(run=old, checkpoint=None))
     with pytest.raises(AlreadyRunning, match=os.path.basename(first)):
         lab.start("true", resumed_from=Lineage(run=old))
+    wished, record = lab.start("true", resumed_from=Lineage(run=old), again=True)
+    assert record.resumed_from == Lineage(run=old)
+    lab.ended(wished)
     launch.stop(first)
     again, _ = lab.start("true", resumed_from=Lineage(run=old))
     lab.ended(again)
