@@ -136,7 +136,7 @@ class Archive:
                 return first, first.name[:-8]
         found = [member for member in self.members() if _is_pickle(member.name)]
         if not found:
-            raise Foreign("it is a zip archive without data.pkl, not something that torch.save wrote")
+            raise Foreign("it is a zip archive without data.pkl, not something that torch.save wrote", kind="zip")
         if len(found) > 1:
             raise Damaged("its archive holds data.pkl twice")
         return found[0], found[0].name[:-8]
@@ -171,7 +171,7 @@ class Archive:
         """A member's bytes, unpacked and checked against its checksum."""
         limit = self.limits.max_pickle_bytes
         if member.flags & _ENCRYPTED:
-            raise Foreign("it is an encrypted zip archive")
+            raise Foreign("it is an encrypted zip archive", kind="zip")
         if member.size > limit or member.packed_size > limit:
             if member.offset + member.packed_size > self.file.size and member.method == _STORED:
                 raise Damaged("its archive's directory claims more bytes than the file has")
@@ -180,7 +180,7 @@ class Archive:
         if member.method == _DEFLATED:
             raw = _inflate(raw, member.size)
         elif member.method != _STORED:
-            raise Foreign(f"its archive is packed by method {member.method}, which torch never uses")
+            raise Foreign(f"its archive is packed by method {member.method}, which torch never uses", kind="zip")
         if len(raw) != member.size:
             raise Damaged("its data.pkl is not as long as its archive's directory says")
         if zlib.crc32(raw) != member.crc:

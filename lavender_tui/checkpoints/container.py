@@ -69,14 +69,10 @@ def read_open(file: OpenFile, limits: Limits) -> Tree:
     if head[:1] in (bytes([code]) for code in _PICKLE_STARTS):
         try:
             return _read_pickles(file, limits)
-        except (Damaged, OverLimit):
+        except (Damaged, OverLimit, CutShort):
             if head[:1] == b"\x80":
                 raise
-            raise explain(file, head) from None
-        except CutShort:
-            if head[:1] == b"\x80":
-                raise
-            raise explain(file, head) from None
+            raise explain(file, head) from None  # a text that happens to begin like a pickle of protocol 0
     if _END_MAGIC in file.at(file.size - min(1024, file.size), 1024):
         return _with_foreign_head(_read_zip(file, limits))
     raise explain(file, head)
@@ -114,9 +110,9 @@ def _read_zip(file: OpenFile, limits: Limits) -> Tree:
     except CutShort as error:
         return _read_zip_head(file, limits, error.what)
     if archive.has(b"/constants.pkl") and archive.has(b"/code/"):
-        raise Foreign("it is a TorchScript program, not a checkpoint")
+        raise Foreign("it is a TorchScript program, not a checkpoint", kind="torchscript")
     if archive.has(b"archive_format") and archive.has(b"/models/"):
-        raise Foreign("it is a program saved by torch.export, not a checkpoint")
+        raise Foreign("it is a program saved by torch.export, not a checkpoint", kind="torch-export")
     member, root = archive.find_pickle()
     machine = Machine(limits)
     try:

@@ -1,7 +1,7 @@
 """A pickle machine that imports nothing, calls nothing and hashes nothing foreign, within `Limits`.
 
 It knows every opcode of protocols 0 to 5. Where a pickle asks for a global, a call or an object, it leaves an inert
-one (objects.py); where the call is one that torch writes for a tensor, our own function reads the arguments (rebuild.py).
+one (objects.py); where torch writes the call for a tensor, our own function reads the arguments (rebuild.py).
 Three rooms share the work: `Machine.run` holds the opcodes that fill real files, `_RARE` has a small method for each of
 the others, and tensor_runs.py reads the 30 opcodes that torch writes for one tensor at a stroke.
 """
@@ -85,7 +85,6 @@ class Machine:
         push, pop, remember = stack.append, stack.pop, memo.append
         match_tensor, make_tensor = self._runs.match, self._runs.make
         size, pos = len(data), self.pos
-        largest = self.limits.max_blob_bytes
         try:
             while True:
                 for _ in repeat(None, _OPS_BETWEEN_LOOKS):
@@ -176,6 +175,8 @@ class Machine:
         self._ops += more_ops
         if self._ops + OPS_PER_TENSOR * self._runs.made > limits.max_ops:
             raise OverLimit(f"its pickle has more than {limits.max_ops:,} steps")
+        if len(self.marks) > limits.max_marks:
+            raise OverLimit(f"its pickle opens more than {limits.max_marks:,} groups within each other")
         if len(self.tensors) > limits.max_tensors:
             raise OverLimit(f"it holds more than {limits.max_tensors:,} tensors")
         if time.monotonic() > self._deadline:

@@ -73,6 +73,10 @@ class Damaged(UnreadableFile):
 
 
 class Foreign(UnreadableFile):
-    """The file is something else than a checkpoint."""
+    """The file is something else than a checkpoint; `kind` names what ("safetensors", "git-lfs", …)."""
 
     wholeness = Wholeness.FOREIGN
+
+    def __init__(self, what: str, *, kind: str = "unknown") -> None:
+        super().__init__(what)
+        self.kind = kind

@@ -30,7 +30,7 @@ def is_checkpoint_name(name: str) -> bool:
 
     A directory of one file a rank (`rank_0.pt`, `rank_1.pt`, …) is one checkpoint: it goes by the name of rank 0.
     """
-    if name.startswith((".", "~", "#")) or name.endswith(("~", "#")) or name.startswith(("tmp.", "tmp_", "tmp-")):
+    if name.startswith((".", "~", "#", "tmp.", "tmp_", "tmp-")) or name.endswith(("~", "#")):
         return False
     ending = _ending(name)
     if ending is None or any(mark + "." in name + "." for mark in _NOT_YET):

@@ -11,7 +11,7 @@ from typing import Any
 from lavender_tui.checkpoints.container import Tree, read_open
 from lavender_tui.checkpoints.files import OpenFile, file_facts
 from lavender_tui.checkpoints.formats import Content, Fields, read_fields
-from lavender_tui.checkpoints.limits import CutShort, Limits
+from lavender_tui.checkpoints.limits import Foreign, Limits
 from lavender_tui.checkpoints.refused import refused_globals
 from lavender_tui.checkpoints.states import states_of
 from lavender_tui.checkpoints.weights import count_elements, tensors_in
@@ -73,13 +73,13 @@ class _Reading:
 
     def is_being_written(self) -> bool:
         """It changed while it was read, it grew since it was last seen, or it was written to a moment ago."""
+        return self.has_changed or self._has_grown() or abs(self.now - self.facts.mtime_ns / 1e9) <= WRITING_SECONDS
+
+    def _has_grown(self) -> bool:
         facts, known = self.facts, self.known
-        if self.has_changed:
-            return True
-        if known is not None and known.inode == facts.inode and known.dev == facts.dev:
-            if known.size_bytes != facts.size_bytes or known.mtime_ns != facts.mtime_ns:
-                return True
-        return abs(self.now - facts.mtime_ns / 1e9) <= WRITING_SECONDS
+        if known is None or (known.dev, known.inode) != (facts.dev, facts.inode):
+            return False
+        return (known.size_bytes, known.mtime_ns) != (facts.size_bytes, facts.mtime_ns)
 
     def judge(self, wholeness: Wholeness, reason: str | None) -> tuple[Wholeness, str | None]:
         unfinished = wholeness is Wholeness.CUT or reason == ALL_ZEROS
@@ -101,7 +101,7 @@ class _Reading:
         stage, count = parse_name(os.path.basename(self.path))
         return Checkpoint(
             path=self.path,
-            format=_format_of_name(self.path),
+            format=error.kind if isinstance(error, Foreign) else _format_of_name(self.path),
             facts=self.facts,
             wholeness=wholeness,
             reason=reason,
@@ -186,6 +186,3 @@ def _format_of_name(path: str) -> str:
     if parse_name(name)[0] is not None:
         return "lavender"
     return _BY_ENDING.get(os.path.splitext(name)[1], "unknown")
-
-
-__all__ = ["WRITING_SECONDS", "CutShort", "read_checkpoint"]

@@ -1,8 +1,8 @@
 """Our own reading of the calls that torch, numpy and the standard library write: arguments in, plain data out.
 
 Each function takes the argument tuple of a REDUCE and returns a Tensor or plain data. Arguments that make no sense
-raise (IndexError, TypeError, ValueError, AttributeError); the machine then keeps the call as an Inert object, so that one
-odd tensor never costs the rest of the file.
+raise (IndexError, TypeError, ValueError, AttributeError); the machine then keeps the call as an Inert object, so that
+one odd tensor never costs the rest of the file.
 """
 
 from __future__ import annotations

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_ALLOWED = frozenset(
-    ["collections.OrderedDict", "collections.Counter", "torch.nn.parameter.Parameter", "torch.serialization._get_layout", "torch.Size", "torch.Tensor", "torch.device", "_codecs.encode", "builtins.bytearray", "builtins.set", "builtins.complex", "torch.storage.TypedStorage", "torch.storage.UntypedStorage", "torch._tensor._rebuild_from_type_v2", "torch.per_tensor_affine", "torch.per_tensor_symmetric", "torch.per_channel_affine", "torch.per_channel_symmetric", "torch.per_channel_affine_float_qparams"]
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_ALLOWED = _set(
+    """
+    collections.OrderedDict collections.Counter torch.nn.parameter.Parameter torch.serialization._get_layout torch.Size
+    torch.Tensor torch.device _codecs.encode builtins.bytearray builtins.set builtins.complex
+    torch.storage.TypedStorage torch.storage.UntypedStorage torch._tensor._rebuild_from_type_v2
+    torch.per_tensor_affine torch.per_tensor_symmetric torch.per_channel_affine torch.per_channel_symmetric
+    torch.per_channel_affine_float_qparams
+    """
 )
-_REBUILD = frozenset(
-    ["_rebuild_parameter", "_rebuild_parameter_with_state", "_rebuild_qtensor", "_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_sparse_tensor", "_rebuild_meta_tensor_no_storage", "_rebuild_nested_tensor", "_rebuild_wrapper_subclass", "_rebuild_device_tensor_from_numpy", "_rebuild_device_tensor_from_cpu_tensor"]
+_REBUILD = _set(
+    """
+    _rebuild_parameter _rebuild_parameter_with_state _rebuild_qtensor _rebuild_tensor _rebuild_tensor_v2
+    _rebuild_tensor_v3 _rebuild_sparse_tensor _rebuild_meta_tensor_no_storage _rebuild_nested_tensor
+    _rebuild_wrapper_subclass _rebuild_device_tensor_from_numpy _rebuild_device_tensor_from_cpu_tensor
+    """
 )
-_DTYPES = frozenset(
-    ["float64", "float32", "float16", "bfloat16", "complex32", "complex64", "complex128", "int1", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16", "int32", "int64", "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7", "uint8", "uint16", "uint32", "uint64", "bool", "qint8", "qint32", "quint8", "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2", "bits8", "bits16", "float8_e5m2", "float8_e5m2fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"]
+_DTYPES = _set(
+    """
+    float64 float32 float16 bfloat16 complex32 complex64 complex128 int1 int2 int3 int4 int5 int6 int7 int8 int16 int32
+    int64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 uint8 uint16 uint32 uint64 bool qint8 qint32 quint8 quint4x2
+    quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e5m2fnuz float8_e4m3fn float8_e4m3fnuz float8_e8m0fnu
+    float4_e2m1fn_x2
+    """
 )
-_KINDS = ["Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool", "ComplexDouble", "ComplexFloat"]
+_REAL_KINDS = ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte")
+_KINDS = (*_REAL_KINDS, "Bool", "ComplexDouble", "ComplexFloat")
 _STORAGES = frozenset(f"{kind}Storage" for kind in _KINDS)
-_QUANTISED = frozenset(["QUInt8Storage", "QInt8Storage", "QInt32Storage", "QUInt4x2Storage", "QUInt2x4Storage"])
-_TENSORS = frozenset(f"{kind}Tensor" for kind in _KINDS[:10])
-_SPARSE = frozenset(f"{kind}Tensor" for kind in _KINDS[:9])
+_QUANTISED = _set("QUInt8Storage QInt8Storage QInt32Storage QUInt4x2Storage QUInt2x4Storage")
+_TENSORS = frozenset(f"{kind}Tensor" for kind in (*_REAL_KINDS, "Bool"))
+_SPARSE = frozenset(f"{kind}Tensor" for kind in _REAL_KINDS)
 _OLD_NAMES = {"__builtin__": "builtins"}  # Python 2's spelling, which protocol 2 still uses
 
 

@@ -1,4 +1,4 @@
-"""Numbers out of what pickles and tensors hold: Python's own, numpy's scalars and small arrays, tensors of one element."""
+"""Numbers out of what pickles and tensors hold: Python's own, numpy's scalars and arrays, tensors of one element."""
 
 from __future__ import annotations
 

@@ -5,15 +5,14 @@ torch writes for each tensor (protocol 2, once the memo holds 256 entries)
     h‥  (( h‥ h‥ X key r‥‥‥‥ h‥ numel t r‥‥‥‥ Q  offset shape r‥‥‥‥ stride r‥‥‥‥ flag h‥ ) R r‥‥‥‥ t r‥‥‥‥ R r‥‥‥‥
     ^ _rebuild_tensor_v2  ^ 'storage', storage class      ^ location                          ^ OrderedDict
 
-The pattern below is made of whole opcodes, so what it matches is what the machine would have run; `make` does the same to
-the memo, to the tensors and to the storages, and returns None (the machine then goes step by step) wherever anything is
-not exactly as expected.
+The pattern below is made of whole opcodes, so what it matches is what the machine would have run; `make` does the same
+to the memo, to the tensors and to the storages, and returns None (the machine then goes step by step) wherever
+anything is not exactly as expected.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.checkpoints.objects import STORAGE_DTYPE, Global, Storage, Tensor
@@ -25,18 +24,36 @@ if TYPE_CHECKING:
 OPS_PER_TENSOR = 8  # what one such tensor counts against Limits.max_ops, besides its own step
 
 _GET = rb"(?:h.|j.{4})"
-_PUT = rb"(r.{4})"
+_PUT = rb"r.{4}"
 _INT = rb"(?:K.|M..|J...[\0-\x7f])"  # never negative
 _SIZES = rb"(\)|" + _INT + rb"\x85|" + _INT + rb"{2}\x86|" + _INT + rb"{3}\x87|\(" + _INT + rb"{4,8}t)"
+_MAYBE_PUT = rb"(" + _PUT + rb"|)"  # the empty tuple is never put into the memo
 _ONE_TENSOR = re.compile(
-    rb"\(\((" + _GET + _GET + rb")X(.)\0\0\0([0-9]{1,9})" + _PUT + rb"(" + _GET + rb")(" + _INT + rb")t" + _PUT
-    + rb"Q(" + _INT + rb")" + _SIZES + rb"(r.{4}|)" + _SIZES + rb"(r.{4}|)([\x88\x89]" + _GET + rb")\)R" + _PUT
-    + rb"t" + _PUT + rb"R" + _PUT,
+    rb"\(\((" + _GET + _GET + rb")X(.)\0\0\0([0-9]{1,9})(" + _PUT + rb")(" + _GET + rb")(" + _INT + rb")t(" + _PUT
+    + rb")QK\0" + _SIZES + _MAYBE_PUT + _SIZES + _MAYBE_PUT
+    + rb"([\x88\x89]" + _GET + rb")\)R(" + _PUT + rb"t" + _PUT + rb"R" + _PUT + rb")",
     re.DOTALL,
 )  # fmt: skip
 _EACH_INT = re.compile(_INT, re.DOTALL)
-_SEVEN = struct.Struct("<" + "xI" * 7).unpack
-_FIVE = struct.Struct("<" + "xI" * 5).unpack
+
+
+def _steps(puts: bytes) -> tuple[int, int]:
+    """(a, b): `puts`, read as one little-endian number, is a·n + b where its PUTs name n, n+1, n+2, …"""
+    factor = constant = count = at = 0
+    while at < len(puts):
+        constant |= puts[at] << 8 * at
+        if puts[at] == 0x72:
+            factor |= 1 << 8 * (at + 1)
+            constant += count << 8 * (at + 1)
+            count, at = count + 1, at + 4
+        at += 1
+    return factor, constant
+
+
+_PUT_BYTES = b"r\0\0\0\0"
+_TAIL_BYTES = _PUT_BYTES + b"t" + _PUT_BYTES + b"R" + _PUT_BYTES
+_A7, _B7 = _steps(4 * _PUT_BYTES + _TAIL_BYTES)
+_A5, _B5 = _steps(2 * _PUT_BYTES + _TAIL_BYTES)
 
 
 def _ints(opcodes: bytes) -> tuple[int, ...]:
@@ -63,37 +80,30 @@ class TensorRuns:
 
     def make(self, found: re.Match[bytes]) -> Tensor | None:
         """The tensor that `found` describes, put into the memo as the pickle says; None where it is unusual."""
-        (head, length, key, put1, location, numel, put2, offset, shape, put3, stride, put4, flag, put5, put6,
-         put7) = found.groups()  # fmt: skip
+        head, length, key, put1, location, numel, put2, shape, put3, stride, put4, flag, tail = found.groups()
+        if length[0] != len(key):
+            return None
         try:
             dtype, kind = self._heads.get(head) or self._learn_head(head)
             place = self._locations[location] if location in self._locations else self._learn_location(location)
             gradient = self._flags[flag] if flag in self._flags else self._learn_flag(flag)
         except (IndexError, LookupError, TypeError):
             return None
-        if length[0] != len(key):
-            return None
         dims, steps = self._sizes.get(shape), self._sizes.get(stride)
         if dims is None:
             dims = self._sizes[shape] = _ints(shape.removeprefix(b"("))
         if steps is None:
             steps = self._sizes[stride] = _ints(stride.removeprefix(b"("))
-        count = int.from_bytes(numel[1:], "little")
-        name = key.decode("ascii")
+        count, name = int.from_bytes(numel[1:], "little"), key.decode("ascii")
         storage = Storage(dtype, name, place, count)
-        start = 0 if offset == b"K\0" else int.from_bytes(offset[1:], "little")
-        tensor = Tensor(dtype, dims, storage, start, steps)
+        tensor = Tensor(dtype, dims, storage, 0, steps)
         hooks: dict[Any, Any] = {}
-        pid = ("storage", kind, name, place, count)
-        args = (storage, start, dims, steps, gradient, hooks)
+        pid, args = ("storage", kind, name, place, count), (storage, 0, dims, steps, gradient, hooks)
         memo, first = self._machine.memo, len(self._machine.memo)
-        if put3 and put4 and shape != b")" and stride != b")":
-            if _SEVEN(put1 + put2 + put3 + put4 + put5 + put6 + put7) != tuple(range(first, first + 7)):
-                return None
+        puts = int.from_bytes(put1 + put2 + put3 + put4 + tail, "little")
+        if put3 and put4 and dims and steps and puts == first * _A7 + _B7:
             memo += (name, pid, dims, steps, hooks, args, tensor)
-        elif not put3 and not put4 and shape == b")" and stride == b")":
-            if _FIVE(put1 + put2 + put5 + put6 + put7) != tuple(range(first, first + 5)):
-                return None
+        elif not (put3 or put4 or dims or steps) and puts == first * _A5 + _B5:
             memo += (name, pid, hooks, args, tensor)
         else:
             return None

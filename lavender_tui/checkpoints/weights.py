@@ -26,14 +26,19 @@ def tensors_in(top: Any) -> list[Tensor]:
         if kind is dict:
             waiting.extend(value.values())
         elif kind is Inert:
-            waiting.append(value.state)
-            waiting.extend(value.items or ())
-            waiting.extend(child for _, child in value.pairs or ())
+            waiting.extend(_inside(value))
         elif kind is Key:
             waiting.append(value.value)
         else:
             waiting.extend(value)
     return found
+
+
+def _inside(value: Inert) -> list[Any]:
+    """Of a pickled torch module its parameters, buffers and sub-modules (its state dict), else everything."""
+    if type(value.state) is dict and "_parameters" in value.state:
+        return [value.state.get(part) for part in ("_modules", "_buffers", "_parameters")]
+    return [value.state, *(value.items or ()), *(child for _, child in value.pairs or ())]
 
 
 def count_elements(tensors: list[Tensor]) -> tuple[int, int]:

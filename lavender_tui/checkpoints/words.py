@@ -160,7 +160,7 @@ def _entries(value: Any) -> tuple[list[tuple[str, Any]], int]:
 
 
 def attributes(value: Any) -> dict[Any, Any]:
-    """The attributes that an inert object would have (argparse.Namespace, dataclass, Module): the dicts of its state."""
+    """The attributes that an inert object would have (Namespace, dataclass, Module): the dicts of its state."""
     if type(value) is not Inert:
         return {}
     parts = value.state if type(value.state) is tuple else (value.state,)

@@ -64,17 +64,28 @@ def look(value: Any, *path: Any) -> Any:
         if type(value) is dict:
             value = value.get(step, MISSING)
         elif type(value) is Inert:
-            value = attributes(value).get(step, MISSING)
+            value = _inner(value).get(step, MISSING)
         elif type(value) in (list, tuple) and type(step) is int and -len(value) <= step < len(value):
             value = value[step]
         else:
             return MISSING
-    return value
+    return attributes(value).get("_val", value) if type(value) is Inert else value
+
+
+def _inner(value: Inert) -> dict[Any, Any]:
+    """An inert object's attributes; of omegaconf's containers, what they contain."""
+    inside = attributes(value)
+    content = inside.get("_content")
+    return content if type(content) is dict else inside
 
 
 def first(value: Any, *paths: tuple[Any, ...]) -> Any:
-    """The first of several paths that leads somewhere."""
-    return next((found for path in paths if (found := look(value, *path)) is not MISSING), MISSING)
+    """The first of several paths that leads to something; MISSING where none does."""
+    for path in paths:
+        found = look(value, *path)
+        if found is not MISSING and found is not None:
+            return found
+    return MISSING
 
 
 def take_whole(fields: Fields, name: str, value: Any) -> int | None:

@@ -43,7 +43,7 @@ def recognises(content: Content) -> bool:
 def read(content: Content) -> Fields:
     top = content.top
     fields = Fields(format=NAME)
-    fields.dataset = top["dataset"] if "dataset" in top else content.value
+    fields.dataset = top.get("dataset", content.value)
     fields.model = find_model(top, except_keys=("dataset",)) if "dataset" in top else None
     optimizer = first(top, ("optimizer",), ("optimizer_state_dict",))
     fields.has_optimizer, fields.lr = type(optimizer) is dict and bool(optimizer), learning_rate(optimizer)

@@ -1,4 +1,4 @@
-"""The trainer's own checkpoint: `<stage>-HH-MM-SS-NNNN.pt`, a dict with `model_state_dict` and `stage` or `save_count`."""
+"""The trainer's own `<stage>-HH-MM-SS-NNNN.pt`: a dict with `model_state_dict`, and `stage` or `save_count`."""
 
 from __future__ import annotations
 

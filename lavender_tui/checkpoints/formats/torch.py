@@ -77,7 +77,13 @@ LAYOUTS = (
         step=(("iteration",),),
         world_size=(("args", "world_size"),),
     ),
-    Layout(name="mmengine", marks=("meta", "message_hub"), epoch=(("meta", "epoch"),), step=(("meta", "iter"),)),
+    Layout(
+        name="mmengine",
+        marks=("meta", "message_hub"),
+        epoch=(("meta", "epoch"),),
+        epochs=(("message_hub", "runtime_info", "max_epochs"),),
+        step=(("meta", "iter"),),
+    ),
     Layout(name="detectron2", marks=("model", "iteration", "scheduler"), step=(("iteration",),)),
     Layout(
         name="fairseq",
@@ -93,7 +99,7 @@ LAYOUTS = (
         marks=("epochs_run", "total_epochs"),
         epoch=(("epochs_run",),),
         epochs=(("total_epochs",),),
-        step=(("steps_run",), ("max_steps_per_epoch",)),
+        step=(("steps_run",),),
     ),
     Layout(
         name="composer",
