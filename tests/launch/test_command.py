@@ -212,10 +212,10 @@ def test_half_commands_are_taken_as_they_are(line: str) -> None:
     command.set_world_size(line.split(), 2)
 
 
-WORDS = st.sampled_from(
-    "torchrun python -m torch.distributed.run --nproc-per-node --nproc_per_node=3 --log-dir -r3 --standalone "
-    "--new-option t.py -- - -u env 4 {world_size} = --= -t ".split(" ")
-)
+LAUNCHERS = ["torchrun", "python", "-m", "torch.distributed.run", "env", "-u", "t.py"]
+OPTIONS = ["--nproc-per-node", "--nproc_per_node=3", "--log-dir", "-r3", "-t", "--standalone", "--new-option"]
+ODD = ["--", "-", "4", "{world_size}", "", "=", "--="]
+WORDS = st.sampled_from([*LAUNCHERS, *OPTIONS, *ODD])
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(1, 64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -67,6 +68,8 @@ def test_the_training_has_a_session_no_terminal_and_no_foreign_descriptors(lab: 
     ignored = int(status.split("SigIgn:")[1].split()[0], 16)
     blocked = int(status.split("SigBlk:")[1].split()[0], 16)
     assert not blocked and not ignored & (1 << (signal.SIGHUP - 1))
+    with open(os.path.join(run_dir, "launch.lock")) as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     launch.stop(run_dir, kill=True)
 
 
