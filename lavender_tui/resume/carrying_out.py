@@ -19,7 +19,7 @@ from lavender_tui.model.run import Lineage
 from lavender_tui.model.state_rules import difference
 from lavender_tui.resume.child import Child
 from lavender_tui.resume.proposing import STATE_NAME, uses_state, with_launch
-from lavender_tui.resume.request import Launched, Prepared
+from lavender_tui.resume.request import Launched, Prepared, sentence_case
 
 PLAN_AGAIN = "Plan it again"
 
@@ -53,7 +53,7 @@ def _startable(proposal: Proposal) -> tuple[Prepared, ResumePlan]:
     plan = proposal.plan
     if refused or plan is None:
         what = f"not resumed: {refused[0].what}" if refused else "there is nothing to resume"
-        raise Refused(what, hint=(refused[0].remedy or None) if refused else None, checks=proposal.checks)
+        raise Refused(what, hint=sentence_case(refused[0].remedy) if refused else None, checks=proposal.checks)
     if not isinstance(proposal, Prepared) or proposal.command is None:
         raise Refused("this proposal has no command to start", hint=PLAN_AGAIN, checks=proposal.checks)
     return proposal, plan
@@ -114,35 +114,30 @@ def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None
         child.save(plan.dataset, os.path.join(run_dir, STATE_NAME))
     plan_path = os.path.join(run_dir, PLAN_NAME)
     try:
-        write_atomically(plan_path, json.dumps(plan.to_json(), indent=1).encode() + b"\n")
+        write_atomically(plan_path, _document(plan))
     except OSError as error:
         raise LaunchFailed(f"the plan can't be written ({error.strerror or error})", where=plan_path) from error
     record = _start(ready, plan, run_dir, again)
     return Launched(run_dir=run_dir, plan_path=plan_path, record=record, argv=plan.launch.argv)
 
 
+def _document(plan: ResumePlan) -> bytes:
+    """For people as long as that is short; a number a line is of no use for thousands of splits."""
+    is_long = plan.dataset is not None and (plan.dataset["num_splits"] > 64 or "pack_buffers" in plan.dataset)
+    return json.dumps(plan.to_json(), indent=None if is_long else 1).encode() + b"\n"
+
+
 def _start(ready: Prepared, plan: ResumePlan, run_dir: str, again: bool) -> LaunchRecord:
     assert ready.command is not None
-    lineage = Lineage(run=plan.source.run, checkpoint=plan.source.checkpoint)
-    if again:
-        lineage = _unless_resumed(lineage, ready.root)  # type: ignore[assignment]
     return launch_start(
         plan.launch,
         run_dir,
         run_id=plan.launch.env[living.RUN_ID],
-        resumed_from=lineage,
+        resumed_from=Lineage(run=plan.source.run, checkpoint=plan.source.checkpoint),
         world_size=plan.world_size,
         command=ready.command.argv,
+        again=again,
     )
-
-
-def _unless_resumed(lineage: Lineage, root: str) -> Lineage | None:
-    """A start refuses a second living resume of the same run; one that was wished for is known by its plan alone."""
-    try:
-        refuse_second_resume(lineage.run, [root])
-    except AlreadyRunning:
-        return None
-    return lineage
 
 
 def _needs_child(ready: Prepared, plan: ResumePlan) -> bool:

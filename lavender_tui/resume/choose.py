@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lavender_tui import checkpoints
 from lavender_tui.errors import NotFound
+from lavender_tui.launch.record import read_launch
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import over_runs
 from lavender_tui.model.run import Run
 from lavender_tui.resume.request import Options, Target
+from lavender_tui.watch.assemble import assemble
 from lavender_tui.watch.index import Index
+from lavender_tui.watch.listing import list_run
+from lavender_tui.watch.processes import find_processes
+from lavender_tui.watch.records import read_papers
 from lavender_tui.watch.scan import scan
+
+MOST_NEIGHBOURS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """`run` is the run that the checkpoint lies in, None where its directory is none; `named`: the user named the file.
-
-    `siblings` are the other runs that were seen, for what was resumed from what.
-    """
+    """`run` is the run that the checkpoint lies in, None where its directory is none; `named`: by the user."""
 
     run: Run | None
     checkpoint: Checkpoint | None
     passed_over: tuple[tuple[str, str], ...] = ()
-    siblings: tuple[Run, ...] = ()
     named: bool = False
 
     @property
@@ -45,32 +50,43 @@ def choose(target: Target, options: Options, index: Index | None = None) -> Chos
     for path in target.paths:
         if not os.path.lexists(path):
             raise NotFound("there is no such root, run or checkpoint", where=path)
-    named = _named_checkpoint(target.paths, index)
-    if named is not None:
-        return named
-    runs = scan(target.paths, index=index)
-    choice = over_runs(runs, options.stage)
-    return Chosen(run=choice.run, checkpoint=choice.checkpoint, passed_over=choice.passed_over, siblings=runs)
+    if len(target.paths) == 1 and not os.path.isdir(target.paths[0]):
+        return _named(target.paths[0], Index() if index is None else index)
+    choice = over_runs(scan(target.paths, index=index), options.stage)
+    return Chosen(run=choice.run, checkpoint=choice.checkpoint, passed_over=choice.passed_over)
 
 
-def _named_checkpoint(paths: Sequence[str], index: Index | None) -> Chosen | None:
-    """A file, or a directory that is itself a checkpoint; a link is followed to the file that it means now."""
-    if len(paths) != 1:
-        return None
-    path = os.path.realpath(paths[0])
-    if os.path.isdir(path) and not _is_directory_checkpoint(path):
-        return None
-    around = os.path.dirname(path)
-    siblings = scan([around, os.path.dirname(around)], index=index)
-    for run in siblings:
-        for checkpoint in run.checkpoints:
-            if os.path.realpath(checkpoint.path) == path:
-                return Chosen(run=run, checkpoint=checkpoint, siblings=siblings, named=True)
-    home = next((one for one in siblings if os.path.realpath(one.path) == around), None)
-    return Chosen(run=home, checkpoint=checkpoints.read_checkpoint(path), siblings=siblings, named=True)
+def _named(path: str, index: Index) -> Chosen:
+    """One file; a link is followed to the file that it means now. Only its own directory is looked at."""
+    path = os.path.realpath(path)
+    directory = os.path.dirname(path)
+    run = _run_at(directory, index)
+    for checkpoint in run.checkpoints if run else ():
+        if checkpoint.path == path:
+            return Chosen(run=run, checkpoint=checkpoint, named=True)
+    return Chosen(run=run, checkpoint=checkpoints.read_checkpoint(path), named=True)
 
 
-def _is_directory_checkpoint(path: str) -> bool:
-    """Saved as a directory: its own content says so, and no run lies in it."""
-    is_one = getattr(checkpoints, "is_directory_checkpoint", None)
-    return bool(is_one(path)) if is_one is not None else False
+def _run_at(directory: str, index: Index) -> Run | None:
+    listing = list_run(directory)
+    papers = read_papers(listing, index)
+    processes = find_processes([directory], {directory: papers.launch}).get(directory, ())
+    root = os.path.dirname(directory)
+    return assemble(listing, root, papers, index=index, processes=processes, now=time.time())
+
+
+def resumed_as(run_path: str, root: str) -> Sequence[str]:
+    """The run directories, in the root and beside the run, whose records say that they were resumed from it."""
+    found = []
+    for place in dict.fromkeys((os.path.dirname(run_path), root)):
+        try:
+            with os.scandir(place) as entries:
+                directories = [one.path for one in itertools.islice(entries, MOST_NEIGHBOURS) if one.is_dir()]
+        except OSError:
+            continue  # no such root yet, or not ours to list: the launch looks again
+        for directory in sorted(directories):
+            record = read_launch(directory)
+            came_from = record.resumed_from if record is not None else None
+            if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
+                found.append(directory)
+    return found

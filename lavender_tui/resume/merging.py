@@ -18,6 +18,7 @@ from lavender_tui.model.rank_state import SaveFacts, StateSet, examine, owners_m
 from lavender_tui.model.state_rules import difference
 from lavender_tui.resume.child import Child
 from lavender_tui.resume.gather import gather
+from lavender_tui.resume.request import sentence_case
 
 _LONGEST_JSON = 64 << 20
 
@@ -123,7 +124,7 @@ def _refuse_incomplete(gathered: StateSet, paths: Sequence[str]) -> None:
     refused = [check for check in gathered.checks if check.verdict is Verdict.REFUSE]
     if refused:
         what = "; ".join(f"{check.what} ({check.evidence})" if check.evidence else check.what for check in refused)
-        raise BadState(f"not merged: {what}", hint=refused[0].remedy or None)
+        raise BadState(f"not merged: {what}", hint=sentence_case(refused[0].remedy))
     if not gathered.states:
         raise BadState("there are no rank states in it", where=paths[0])
 

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
+from lavender_tui.launch.living import is_alive
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy, Verdict
 from lavender_tui.model.start import is_training_over
@@ -213,10 +214,10 @@ def _source(it: Situation) -> list[Check]:
         )
     else:
         checks.append(passed("source.alive", "no process of the old run lives", where))
-    followers = [one for one in it.siblings if one.resumed_from and _same(one.resumed_from.run, it.run_path)]
-    for follower in followers[-1:]:
-        what = f"it was resumed already, as {text.clean(follower.name)} ({follower.state.value})"
-        checks.append(warn("source.resumed", what, where, "that run may have gone further"))
+    for follower in it.resumed_as[-1:]:
+        lives = "which lives" if is_alive(follower) else "which has ended"
+        what = f"it was resumed already, as {text.clean(os.path.basename(follower))}, {lives}"
+        checks.append(warn("source.resumed", what, text.clean(follower), "that run may have gone further"))
     return checks
 
 
@@ -271,10 +272,6 @@ def _allowed_sizes(splits: int | None) -> str:
         return "1 or more"
     sizes = allowed_world_sizes(splits)
     return ", ".join(map(str, sizes[:_MOST_SIZES])) + (", …" if len(sizes) > _MOST_SIZES else "")
-
-
-def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
 
 
 _LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (

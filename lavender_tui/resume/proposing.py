@@ -26,7 +26,7 @@ from lavender_tui.model.plan import (
 from lavender_tui.model.start import scheduler_steps
 from lavender_tui.model.state_rules import refuse
 from lavender_tui.model.topology import per_rank_batch
-from lavender_tui.resume.choose import Chosen, choose
+from lavender_tui.resume.choose import Chosen, choose, resumed_as
 from lavender_tui.resume.gather import Gathered, gather
 from lavender_tui.resume.preflight import preflight
 from lavender_tui.resume.request import Options, Prepared, Target
@@ -79,19 +79,20 @@ def _situation(chosen: Chosen, options: Options) -> tuple[Situation, tuple[tuple
     recorded = record.world_size if record is not None else None
     gathered = gather(checkpoint, world_size=recorded, num_workers=options.num_workers or 0)
     command, problem = _command(chosen, options)
+    root = new_root(chosen.run_path, options)
     it = Situation(
         run=chosen.run,
         run_path=chosen.run_path,
         checkpoint=checkpoint,
         named=chosen.named,
         passed_over=chosen.passed_over,
-        siblings=chosen.siblings,
+        resumed_as=tuple(resumed_as(chosen.run_path, root)),
         set=gathered.set,
         facts=gathered.facts,
         options=options,
         saved_by=_saved_by(gathered, recorded),
         devices=devices(),
-        root=new_root(chosen.run_path, options),
+        root=root,
         command=command,
         command_problem=problem,
     )

@@ -64,3 +64,8 @@ class Launched:
     plan_path: str
     record: LaunchRecord
     argv: tuple[str, ...]
+
+
+def sentence_case(remedy: str) -> str | None:
+    """A check's remedy as the hint of an error; None where there is none."""
+    return remedy[:1].upper() + remedy[1:] if remedy else None

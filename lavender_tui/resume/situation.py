@@ -20,6 +20,7 @@ from lavender_tui.resume.request import Options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """`saved_by`: how many ranks saved the checkpoint, where anything says it. `root`: where the new run is made.
+    `resumed_as`: the runs that were resumed from this one already.
 
     `command` is None where none was found, `command_problem` then says why.
     """
@@ -29,7 +30,7 @@ class Situation:
     checkpoint: Checkpoint
     named: bool
     passed_over: tuple[tuple[str, str], ...]
-    siblings: tuple[Run, ...]
+    resumed_as: tuple[str, ...]
     set: StateSet
     facts: SaveFacts
     options: Options
