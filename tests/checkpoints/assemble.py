@@ -98,11 +98,12 @@ def zipped(
 ) -> bytes:
     """A zip as torch.save writes it, with two storages."""
     out = io.BytesIO()
+    root = f"{root}/" if root else ""
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr(f"{root}/{data_name}", data, zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED)
-        archive.writestr(f"{root}/byteorder", "little")
+        archive.writestr(f"{root}{data_name}", data, zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED)
+        archive.writestr(f"{root}byteorder", "little")
         for key, size in (("0", 48), ("1", 12)):
-            archive.writestr(f"{root}/data/{key}", b"\0" * size)
+            archive.writestr(f"{root}data/{key}", b"\0" * size)
         for member, content in more:
             archive.writestr(member, content)
     return out.getvalue()
