@@ -29,23 +29,24 @@ class StepCount:
     """The global_step at a save: what the script says, else its last `log(step=)`, else its `maybe_save` calls.
 
     `is_exact` tells what may be held against the data: a step named for this save, or logged since the last call.
+    `is_untouched`: nothing has happened yet, so that the value is the start itself.
     """
 
     def __init__(self, start: int = 0) -> None:
         self.value = start
         self.is_exact = False
+        self.is_untouched = True
         self._logged_since_call = False
-        self._logged_ever = False
 
     def logged(self, step: int) -> None:
-        self.value, self.is_exact = step, True
-        self._logged_since_call = self._logged_ever = True
+        self.named(step)
+        self._logged_since_call = True
 
     def called(self) -> None:
         """One `maybe_save`, which a script calls once a step, after `log` where it logs that step."""
         if not self._logged_since_call:
             self.value, self.is_exact = self.value + 1, False
-        self._logged_since_call = False
+        self._logged_since_call = self.is_untouched = False
 
     def named(self, step: int) -> None:
-        self.value, self.is_exact = step, True
+        self.value, self.is_exact, self.is_untouched = step, True, False

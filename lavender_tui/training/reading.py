@@ -35,7 +35,7 @@ class Reading:
         self.dataset, self._data = dataset, None
         state, _ = take_state(dataset)
         self._start_samples = own_work(state, self._ranks.rank, self._ranks.world_size) if state else 0
-        self._start_step, self._start_is_exact = steps.value, steps.is_exact
+        self._start_step, self._start_is_exact = steps.value, steps.is_exact or steps.is_untouched
         if dataset is not None and self._ranks.is_first:
             self._data = self._describe(dataset, table, told)
 
