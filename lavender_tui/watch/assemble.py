@@ -282,7 +282,8 @@ def _warnings(
     if tail is not None and tail.bad_lines:
         warnings.append(f"{METRICS_NAME}: {tail.bad_lines:,} lines can't be read and are left out")
     if orphans := [str(one.pid) for one in processes if one.role == "orphan"]:
-        warnings.append(f"left over: {len(orphans)} live processes without the one that led them ({', '.join(orphans)})")
+        pids = ", ".join(orphans[:8]) + (", …" if len(orphans) > 8 else "")
+        warnings.append(f"left over: {len(orphans)} live processes without the one that led them ({pids})")
     warnings += ignored
     hidden = len(warnings) - MAX_SHOWN_WARNINGS
     return tuple(warnings) if hidden <= 1 else (*warnings[:MAX_SHOWN_WARNINGS], f"and {hidden} more warnings")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lavender_tui import checkpoints
 from lavender_tui.model.run import RUN_NAME
 from lavender_tui.model.text import clean
+from lavender_tui.watch.listing import is_checkpoint_name
 
 MAX_DEPTH = 4  # levels below a root
 MAX_DIRECTORIES = 10_000  # looked into, over all roots
@@ -111,7 +111,7 @@ class _Walk:
                 if not _PASSED_BY.fullmatch(entry.name):
                     below.append(entry.path)
             elif not is_run:
-                is_run = entry.name in _MARKS or checkpoints.is_checkpoint_name(entry.name)
+                is_run = entry.name in _MARKS or is_checkpoint_name(entry.name)
         return sorted(below, reverse=True), is_run
 
     def _say(self, warning: str) -> None:
@@ -136,8 +136,7 @@ def _is_above(path: str, root: str) -> bool:
 def _holds_checkpoints(path: str) -> bool:
     try:
         return os.path.isdir(path) and any(
-            entry.name in _MARKS or (checkpoints.is_checkpoint_name(entry.name) and entry.is_file())
-            for entry in _entries(path)
+            entry.name in _MARKS or (is_checkpoint_name(entry.name) and entry.is_file()) for entry in _entries(path)
         )
     except OSError:
         return False

@@ -7,8 +7,9 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from lavender_tui import checkpoints
+from lavender_tui.checkpoints import is_checkpoint_name as _is_checkpoint_name
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Companions
@@ -16,6 +17,7 @@ from lavender_tui.watch.index import Companions
 DOCUMENT_NAMES = ("launch.json", "stop.json", "exit.json", "resume.json")
 ACTIVITY_NAMES = ("metrics.jsonl", "train.log")
 MAX_ENTRIES = 50_000  # of one directory; more is said, not walked
+is_checkpoint_name = lru_cache(maxsize=1 << 16)(_is_checkpoint_name)  # every look asks for the same names again
 _RANK_DIRECTORY = re.compile(r"rank[_-]?[0-9]+", re.IGNORECASE)
 
 
@@ -78,14 +80,14 @@ def _take_entry(
 ) -> None:
     name = entry.name
     if entry.is_symlink():
-        warning = _link_warning(entry) if checkpoints.is_checkpoint_name(name) else None
+        warning = _link_warning(entry) if is_checkpoint_name(name) else None
         if warning:
             listing.warnings.append(warning)
     elif name in DOCUMENT_NAMES or name in ACTIVITY_NAMES:
         table = listing.documents if name in DOCUMENT_NAMES else listing.activity
         if entry.is_file(follow_symlinks=False):
             table[name] = facts_of(entry.stat(follow_symlinks=False))
-    elif checkpoints.is_checkpoint_name(name):
+    elif is_checkpoint_name(name):
         if entry.is_file(follow_symlinks=False):
             listing.found.append(Found(name, entry.path, facts_of(entry.stat(follow_symlinks=False))))
         elif not entry.is_dir(follow_symlinks=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lavender_tui.model.run import Run
@@ -16,11 +16,17 @@ from lavender_tui.watch.listing import DOCUMENT_NAMES
 from lavender_tui.watch.mounts import file_system_of, is_silent
 from lavender_tui.watch.processes import ProcessTable
 from lavender_tui.watch.scan import in_order
-from lavender_tui.watch.survey import Survey
+from lavender_tui.watch.survey import FINE_GRAIN_SECONDS, Survey
 
 SETTLE_SECONDS = 0.02  # the many events of one save come within this time
+ATTEND_SECONDS = 1.0  # after an event in a directory its own time is looked at closely for so long
+ATTEND_STEP_SECONDS = 0.03
+RESTS = 3
+LONGEST_LOOK_SECONDS = 0.5
+UNSETTLED_SECONDS = 0.25  # a file that is being written is looked at again after this; reading it rests longer
 QUIET_SECONDS = 0.5  # a log or metrics file that grows is looked at no more often than that
-FIRST_PASS_SECONDS = 0.15  # how long reading may go on before the first snapshot
+FIRST_PASS_SECONDS = 0.1  # how long reading may go on before the first snapshot
+FIRST_RUNS = 24  # the newest runs, which are on the screen: their newest checkpoint is read in any case
 SLICE_SECONDS = 0.05  # background reading makes way for events after this time
 PART_SECONDS = 0.3  # while there is much to read, a snapshot at most this often
 WALK_SECONDS = 5.0  # the roots are walked this often, whatever events say
@@ -54,7 +60,7 @@ class Snapshot:
 class Watcher:
     """Delivers a Snapshot at the start and whenever something changed, from its own daemon thread.
 
-    The first snapshot comes quickly: every run is listed, the newest checkpoint of each is read as far as 150 ms
+    The first snapshot comes quickly: every run is listed, the newest checkpoint of each is read as far as 100 ms
     allow (newest runs first), all others stand there by their names. Further parts follow until `is_complete`.
     Events are hints where to look; every directory is also looked at by `poll_seconds`, by its own time, and all are
     listed anew every half minute, so that a lost event costs time and never a save.
@@ -75,7 +81,10 @@ class Watcher:
         self._wake = threading.Condition()
         self._closed = False
         self._due: dict[str, float] = {}  # run directory -> when to look (monotonic)
-        self._hurried: set[str] = set()
+        self._hinted: set[str] = set()
+        self._rests_until: dict[str, float] = {}
+        self._completed: set[str] = set()  # files that their writer closed or renamed
+        self._attended: dict[str, float] = {}  # run directory -> until when its own time is asked for closely
         self._walk_at = self._relist_at = self._poll_at = 0.0
         self._events = Events(self._hint, self._lost)
         self._silent: frozenset[str] = frozenset()  # roots whose file system tells nothing of other hosts' writes
@@ -124,8 +133,11 @@ class Watcher:
                 wait = SETTLE_SECONDS if is_completed or name in DOCUMENT_NAMES else QUIET_SECONDS
                 if name.endswith((".log", ".jsonl")):
                     wait = QUIET_SECONDS
+                else:
+                    self._attended[directory] = now + ATTEND_SECONDS
                 if is_completed:
-                    self._hurried.add(path)
+                    self._completed.add(path)
+                self._hinted.add(directory)
                 self._due[directory] = min(self._due.get(directory, now + wait), now + wait)
             self._wake.notify_all()
 
@@ -152,10 +164,11 @@ class Watcher:
 
     def _first_pass(self) -> None:
         self._survey.explore()
-        deadline = time.monotonic() + FIRST_PASS_SECONDS
-        enough = until(deadline)
-        for path in sorted(self._survey.tree.runs, key=os.path.basename, reverse=True):
-            self._survey.look(path, may_read=lambda: False, must_read_newest=enough(), metrics_budget_bytes=0)
+        has_time = until(time.monotonic() + FIRST_PASS_SECONDS)
+        newest_first = sorted(self._survey.tree.runs, key=os.path.basename, reverse=True)
+        for count, path in enumerate(newest_first):
+            reads = count < FIRST_RUNS or has_time()
+            self._survey.look(path, may_read=lambda: False, must_read_newest=reads, metrics_budget_bytes=0)
             if self._closed:
                 return
         self._silent = frozenset(root for root in self._survey.roots if is_silent(file_system_of(root)))
@@ -177,10 +190,11 @@ class Watcher:
         if now >= self._poll_at:
             self._poll_at = now + self._poll_seconds
             self._poll()
-        self._look_at_due()
-        pending = self._read_slice()
-        self._tell(is_reading=pending)
-        if not pending:
+        self._attend()
+        is_late = self._look_at_due()
+        is_late = self._read_slice() or is_late
+        self._tell(is_reading=is_late)
+        if not is_late:
             self._wait()
 
     def _walk(self) -> None:
@@ -201,21 +215,42 @@ class Watcher:
         self._events.check()
         self._keep_watches()
 
-    def _look_at_due(self) -> None:
+    def _look_at_due(self) -> bool:
+        """Look where it is due, hinted directories first; True where the slice of time was not enough for all."""
         with self._wake:
             now = time.monotonic()
-            ready = [path for path, at in self._due.items() if at <= now]
+            hinted, self._hinted = self._hinted, set()
+            ready = [path for path, at in self._due.items() if at <= now and self._rests_until.get(path, 0.0) <= now]
+            ready.sort(key=lambda path: path not in hinted)
             for path in ready:
                 del self._due[path]
-            hurried, self._hurried = self._hurried, set()
-        for path in hurried:
+            completed, self._completed = self._completed, set()
+        for path in completed:
             self.index.hurry(path)
-        for path in ready:
-            self._survey.look(path, may_read=until(time.monotonic() + SLICE_SECONDS))
+        deadline = now + SLICE_SECONDS
+        for count, path in enumerate(ready):
+            if count and time.monotonic() > deadline:
+                self._schedule(ready[count:])
+                return True
+            self._look(path, deadline)
             if self._survey.is_unsettled(path):
-                self._schedule([path], 0.25)
-            if self._closed:
-                return
+                self._schedule([path], UNSETTLED_SECONDS)
+        return False
+
+    def _look(self, path: str, deadline: float) -> None:
+        """Look, then leave the directory alone for some times as long as that took: a flood of files costs little."""
+        begun = time.monotonic()
+        self._survey.look(path, may_read=until(deadline))
+        ended = time.monotonic()
+        self._rests_until[path] = ended + RESTS * min(ended - begun, LONGEST_LOOK_SECONDS)
+
+    def _attend(self) -> None:
+        """Watch directories closely in which files are being made: a rename's event may come half a second late."""
+        with self._wake:
+            now = time.monotonic()
+            self._attended = {path: at for path, at in self._attended.items() if at > now}
+            attended = list(self._attended)
+        self._schedule(path for path in attended if self._survey.has_moved(path, grain_seconds=FINE_GRAIN_SECONDS))
 
     def _read_slice(self) -> bool:
         """Read on where checkpoints wait; True while some still do."""
@@ -229,7 +264,10 @@ class Watcher:
 
     def _wait(self) -> None:
         with self._wake:
-            at = min([self._walk_at, self._relist_at, self._poll_at, *self._due.values()])
+            due = (max(at, self._rests_until.get(path, 0.0)) for path, at in self._due.items())
+            at = min([self._walk_at, self._relist_at, self._poll_at, *due])
+            if self._attended:
+                at = min(at, time.monotonic() + ATTEND_STEP_SECONDS)
             if not self._closed and (pause := at - time.monotonic()) > 0:
                 self._wake.wait(pause)
 
@@ -238,7 +276,7 @@ class Watcher:
             if not self._closed:
                 self._wake.wait_for(lambda: self._closed, seconds)
 
-    def _schedule(self, paths: Sequence[str] | dict[str, str], wait: float = 0.0) -> None:
+    def _schedule(self, paths: Iterable[str], wait: float = 0.0) -> None:
         with self._wake:
             at = time.monotonic() + wait
             for path in paths:

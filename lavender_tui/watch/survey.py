@@ -18,7 +18,9 @@ from lavender_tui.watch.processes import recorded_processes
 from lavender_tui.watch.records import read_papers
 from lavender_tui.watch.scan import in_order
 
-RACE_SECONDS = 2.0  # a directory that changed this shortly before it was listed may change again within one clock tick
+COARSE_GRAIN_SECONDS = 2.0  # file times on network and old file systems
+FINE_GRAIN_SECONDS = 0.02  # on local ones: a tick of the kernel is at most 10 ms
+MOST_RESTLESS = 64
 ACTIVE_SECONDS = 60.0  # a run that wrote something within this time is looked at every second
 
 
@@ -102,17 +104,19 @@ class Survey:
 
         One stat a directory. Appending to a file or writing it anew in place doesn't show here.
         """
-        moved = [path for path in self.tree.runs if self._moved(path)]
+        moved = [path for path in self.tree.runs if self.has_moved(path)]
         return moved, any(_mtime_ns(path) != mtime_ns for path, mtime_ns in self.tree.containers.items())
 
     def restless(self) -> list[str]:
-        """Runs to look at every second: alive, being written to, or active within the last minute."""
-        now = time.time()
-        return [
-            path
-            for path, run in self.runs.items()
-            if run.processes or is_unsettled(run) or now - (run.last_activity_at or 0.0) < ACTIVE_SECONDS
+        """Runs to look at every second: alive, being written to, or active within the last minute; the latest first."""
+        since = time.time() - ACTIVE_SECONDS
+        chosen = [
+            run
+            for run in self.runs.values()
+            if run.processes or is_unsettled(run) or (run.last_activity_at or 0.0) > since
         ]
+        chosen.sort(key=lambda run: (bool(run.processes), run.last_activity_at or 0.0), reverse=True)
+        return [run.path for run in chosen[:MOST_RESTLESS]]
 
     def pending(self) -> list[str]:
         """Runs with checkpoints or metrics that wait to be read, newest first."""
@@ -122,14 +126,17 @@ class Survey:
         run = self.runs.get(path)
         return run is not None and is_unsettled(run)
 
-    def _moved(self, path: str) -> bool:
+    def has_moved(self, path: str, *, grain_seconds: float = COARSE_GRAIN_SECONDS) -> bool:
+        """Did a file come, go or get another name since the run directory was listed? One stat.
+
+        A change within the same clock tick as the one before leaves the directory's time as it was. So a directory
+        that had changed less than `grain_seconds` before it was listed counts as moved once more, after that time.
+        """
         listing = self._listings.get(path)
-        if listing is None:
-            return True
-        if _mtime_ns(path) != listing.directory_mtime_ns:
+        if listing is None or _mtime_ns(path) != listing.directory_mtime_ns:
             return True
         listed = self._listed_at[path]
-        return abs(listed - listing.directory_mtime_ns / 1e9) < RACE_SECONDS <= time.time() - listed
+        return abs(listed - listing.directory_mtime_ns / 1e9) < grain_seconds <= time.time() - listed
 
     def _processes(self, path: str, record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
         alive = {one.pid: one for one in recorded_processes(record)}

@@ -120,9 +120,7 @@ def test_an_option_says_where_it_writes(run: Path, script: Path, start: Start, a
     "arguments",
     [["--resume-from", "{run}"], ["--init={run}"], ["--load-dir", "{run}"], ["{run}"], ["--run-dir", "{run}-2"]],
 )
-def test_a_run_that_is_read_or_merely_named_is_not_claimed(
-    run: Path, script: Path, start: Start, arguments: list[str]
-):
+def test_a_run_that_is_read_or_merely_named_is_not_claimed(run: Path, script: Path, start: Start, arguments: list[str]):
     start(sys.executable, script, *(part.format(run=run) for part in arguments))
     assert found(run) == ()
 
