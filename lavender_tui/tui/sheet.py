@@ -212,7 +212,7 @@ class Sheet:
             if len(choices) < 2 or self.checkpoint not in choices:
                 return ""
             place = choices.index(self.checkpoint)
-            return "newest whole" if place == 0 else f"{place} older than the newest"
+            return "newest whole" if place == 0 else f"{place} before newest"
         if row == WORLD:
             return f"num_splits {self.num_splits}" if self.num_splits else "no splits known: any"
         return "per rank" if row == WORKERS else ""

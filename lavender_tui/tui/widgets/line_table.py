@@ -282,10 +282,13 @@ class LineTable(ScrollView, can_focus=True):
         self.forget()
 
     def on_click(self, event: events.Click) -> None:
-        if event.y < HEAD:
-            self._click_head(event.x)
+        at = event.get_content_offset(self)
+        if at is None:
             return
-        index = event.y - HEAD + self.scroll_offset.y
+        if at.y < HEAD:
+            self._click_head(at.x)
+            return
+        index = at.y - HEAD + self.scroll_offset.y
         if index < len(self._keys):
             self._move(index)
             if event.chain >= 2:
