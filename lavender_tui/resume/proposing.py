@@ -25,6 +25,7 @@ from lavender_tui.model.plan import (
 )
 from lavender_tui.model.start import scheduler_steps
 from lavender_tui.model.state_rules import refuse
+from lavender_tui.model.text import clean
 from lavender_tui.model.topology import per_rank_batch
 from lavender_tui.resume.choose import Chosen, choose, resumed_as
 from lavender_tui.resume.gather import Gathered, gather
@@ -64,8 +65,8 @@ def propose(target: Target, options: Options | None = None, *, index: Index | No
 
 
 def _nothing(chosen: Chosen, options: Options) -> Proposal:
-    stage = f" of stage {options.stage}" if options.stage else ""
-    evidence = "; ".join(f"{os.path.basename(path)}: {why}" for path, why in chosen.passed_over[:5])
+    stage = f" of stage {clean(options.stage)}" if options.stage else ""
+    evidence = "; ".join(f"{clean(os.path.basename(path))}: {clean(why)}" for path, why in chosen.passed_over[:5])
     check = refuse(
         "checkpoint.found", f"no checkpoint{stage} can be resumed from", evidence, "name another root or run"
     )
