@@ -118,17 +118,21 @@ class Pins:
         for tag, (known, pinned) in self._tables.items():
             if pinned == version and _public(known, "uri") == _public(table, "uri"):
                 return tag, None
-        tag = f"{self._base}-v{version}" if self._tables else self._base
         try:
-            existing = table.tags.list()
-            if tag not in existing:
-                table.tags.create(tag, version)
-            elif int(existing[tag]["version"]) != version:
-                table.tags.update(tag, version)
+            tag = self._make(table, version)
         except Exception as error:  # whatever a storage backend raises: the training goes on without the tag
             return None, f"no tag on version {version} of the table ({error}); a cleanup may remove it"
         self._tables[tag] = (table, version)
         return tag, None
+
+    def _make(self, table: Any, version: int) -> str:
+        existing = table.tags.list()
+        tag = self._base
+        if self._tables or (tag in existing and int(existing[tag]["version"]) != version):
+            tag = f"{self._base}-v{version}"
+        if tag not in existing:
+            table.tags.create(tag, version)
+        return tag
 
     def drop(self) -> list[str]:
         """Delete this run's tags and the inherited ones of the same tables. Returns what could not be deleted."""

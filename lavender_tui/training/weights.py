@@ -78,4 +78,18 @@ def _put_back_sharded(model: Any, optimizer: Any, model_state: Any, optimizer_st
     if model_state is not None:
         set_model_state_dict(model, model_state, options=whole)
     if optimizer is not None and optimizer_state is not None:
-        set_optimizer_state_dict(model, optimizer, optimizer_state, options=whole)
+        by_name = optimizer_state if _is_by_name(optimizer_state) else _by_name(model, optimizer, optimizer_state)
+        set_optimizer_state_dict(model, optimizer, by_name, options=whole)
+
+
+def _by_name(model: Any, optimizer: Any, optimizer_state: dict[str, Any]) -> dict[str, Any]:
+    """A state by the parameters' numbers, as an unsharded run saves it, under their names in this model."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    numbered = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
+    return {
+        "state": {numbered[number]: moments for number, moments in optimizer_state["state"].items()},
+        "param_groups": [
+            {**group, "params": [numbered[number] for number in group["params"]]}
+            for group in optimizer_state["param_groups"]
+        ],
+    }

@@ -12,9 +12,10 @@ import lancedb
 import torch
 import torch.distributed as dist
 from lancedb.streaming import StreamingDataset
+from torch.distributed.fsdp import fully_shard
 
 from lavender_tui.errors import LavenderError
-from lavender_tui.training import CheckpointManager
+from lavender_tui.training import CheckpointManager, beginning
 
 
 def one_directory(root: str, model: torch.nn.Module) -> list[str]:
@@ -70,6 +71,44 @@ def uneven_ranks(root: str, model: torch.nn.Module, uri: str, rank: int, world_s
     return path
 
 
+def sharded(root: str) -> dict[str, list[bool]]:
+    """FSDP's parts are gathered into one file, which goes back into parts, and into a whole model, and the reverse."""
+
+    def build(in_parts: bool) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8))
+        if in_parts:
+            fully_shard(model[0])
+            fully_shard(model)
+        return model, torch.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(torch.ones(2, 8)).pow(2).mean().backward()
+            optimizer.step()
+
+    def whole(model: torch.nn.Module) -> list[torch.Tensor]:
+        return [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+
+    reference = build(False)
+    train(*reference, 5)
+    answers = {}
+    for before, after in ((True, True), (True, False), (False, True)):
+        model, optimizer = build(before)
+        train(model, optimizer, 3)
+        manager = CheckpointManager(root, model=model)
+        manager.set_optimizer(optimizer)
+        path = manager.save("pretrain", epoch=1, epochs=1)
+        manager.close()
+        resumed = build(after)
+        beginning(path).restore(*resumed)
+        train(*resumed, 2)
+        same = [torch.allclose(a, b) for a, b in zip(whole(reference[0]), whole(resumed[0]), strict=True)]
+        answers[f"{before} to {after}"] = same
+    return answers
+
+
 def main(options: dict[str, Any]) -> None:
     dist.init_process_group("gloo")
     rank, world_size = dist.get_rank(), dist.get_world_size()
@@ -77,11 +116,12 @@ def main(options: dict[str, Any]) -> None:
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(40, 40))
     root = os.path.join(options["out"], "checkpoints")
     answers = {
+        "rng": torch.get_rng_state().tolist()[:64],
         "directories": one_directory(root, model),
         "clocks": clocks(root, model, rank),
         "full disk": full_disk(root, model, rank),
         "uneven": uneven_ranks(root, model, options["uri"], rank, world_size),
-        "rng": torch.get_rng_state().tolist()[:64],
+        "sharded": sharded(root),
     }
     with open(os.path.join(options["out"], f"rank{rank}.json"), "w", encoding="utf-8") as file:
         json.dump(answers, file)

@@ -35,6 +35,9 @@ def test_ranks_agree_on_everything(answers: list[dict[str, Any]]) -> None:
     _only_the_first_clock_counts(first, second)
     _a_full_disk_hangs_nobody(first, second)
     _the_file_holds_what_owners_say(first, second)
+    assert first["sharded"] == second["sharded"]
+    assert len(first["sharded"]) == 3
+    assert all(all(same) for same in first["sharded"].values())
 
 
 def _one_new_directory_each(first: dict[str, Any], second: dict[str, Any]) -> None:

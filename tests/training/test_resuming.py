@@ -95,7 +95,10 @@ def test_the_record_names_the_run_that_is_continued(uri: str, root: str) -> None
     launched = json.loads(Path(second.manager.run_dir, "launch.json").read_text())
     assert launched["resumed_from"] == {"run": os.path.dirname(path), "checkpoint": path}
     second.train(until=5)
-    data = resume_from_checkpoint(second.manager.run_dir)[2]["data"]
+    saved = resume_from_checkpoint(second.manager.run_dir)[2]
+    assert saved["progress"] == {"start_samples": 48, "start_step": 3}
+    assert "data_warnings" not in saved
+    data = saved["data"]
     assert [one["tag"] for one in data["earlier_tags"]] == [f"lavender-{os.path.basename(os.path.dirname(path))}"]
     Script(uri, root, resume=second.manager.run_dir).train()
     assert second.table.tags.list() == {}
