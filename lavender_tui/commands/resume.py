@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lavender_tui.commands.plan import options_of, show, target_of
-from lavender_tui.commands.printing import ask, put_checks, put_json, say
+from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, Refused
 from lavender_tui.model import text
 from lavender_tui.model.plan import Verdict
@@ -27,6 +27,17 @@ def run(
             show(proposal, as_json=True)
         refusing = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
         raise Refused(f"not resumed: {refusing[0].what if refusing else 'nothing to resume'}", checks=proposal.checks)
+    again = [
+        check.evidence for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN
+    ]
+    if (
+        again
+        and not yes
+        and is_terminal()
+        and not ask(f"This run was resumed before ({again[0]}). Resume it once more?")
+    ):
+        say("nothing was started")
+        return 1
     launched = _carry_out(proposal, yes=yes)
     if as_json:
         put_json(
@@ -47,7 +58,7 @@ def run(
 
 
 def _carry_out(proposal: Any, *, yes: bool) -> Any:
-    """Launch; a run that was resumed before is resumed again only where somebody says so."""
+    """Launch; while an earlier resume of the run lives, only where somebody says so."""
     from lavender_tui.resume import carry_out
 
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.plan import Proposal
+from lavender_tui.model.plan import Policy, Proposal
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 
@@ -106,6 +106,9 @@ def resume_document(checkpoint: Checkpoint) -> dict[str, Any] | None:
         "exact": "all rank states are there",
         "replay-epoch": "the epoch is not complete and its rank states are not all there",
     }[policy.value]
+    ranks = checkpoint.rank_states
+    if policy is Policy.REPLAY_EPOCH and ranks.found and not ranks.complete:
+        why = "rank states are missing or don't agree: an exact resume is refused, a replay has to be asked for"
     if is_training_over(checkpoint):
         why = "the training is over"
     return {"policy": policy.value, "epoch": policy_epoch(policy, checkpoint), "why": why}
