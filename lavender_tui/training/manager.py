@@ -17,7 +17,7 @@ from lavender_tui.training.plain import as_plain
 from lavender_tui.training.provenance import Pins
 from lavender_tui.training.ranks import current_ranks, first_does
 from lavender_tui.training.reading import LOG, Reading, make_loader
-from lavender_tui.training.run_record import RunRecord, claim_run_dir
+from lavender_tui.training.run_record import Ending, RunRecord, claim_run_dir, how_it_ended
 from lavender_tui.training.stop_signals import StopSignals
 from lavender_tui.training.writing import check_stage, file_name, last_save_count, write_checkpoint
 
@@ -200,7 +200,7 @@ class CheckpointManager:
 
     def close(self) -> None:
         """The training ends well: say so in the records, give the signals back, take the tag off the table."""
-        self._end("finished" if self._is_all_done() else "ended", 0)
+        self._end_with(Ending("finished" if self._is_all_done() else "ended", 0))
 
     def __enter__(self) -> CheckpointManager:
         return self
@@ -210,8 +210,8 @@ class CheckpointManager:
     ) -> None:
         if error is None:
             self.close()
-        elif not self._is_closed:
-            self._end("failed", 1, error=f"{type(error).__name__}: {error}"[:500])
+        else:
+            self._end_with(how_it_ended(error))
 
     # How
 
@@ -302,7 +302,7 @@ class CheckpointManager:
         if not self._exit_on_stop:
             return
         code = 0 if path is not None else 1
-        self._end("stopped", code, stopped_by=stopped_by)
+        self._end_with(Ending("stopped", code, by=stopped_by))
         raise SystemExit(code)
 
     def _is_all_done(self) -> bool:
@@ -310,20 +310,19 @@ class CheckpointManager:
         over = last.get("epoch_complete") and last.get("epoch") is not None and last.get("epoch") == last.get("epochs")
         return last.get("stage") == "final" or bool(over)
 
-    def _end(self, status: str, code: int, *, error: str | None = None, stopped_by: str | None = None) -> None:
+    def _end_with(self, ending: Ending) -> None:
         if self._is_closed:
             return
         self._is_closed = True
         self._signals.uninstall()
         if not self._ranks.is_first:
             return
-        end = {"event": "end", "status": status, "global_step": self._steps.value, "save_count": self.save_count}
-        self._append({**end, **{key: value for key, value in (("by", stopped_by), ("error", error)) if value}})
-        if status == "finished" and self._pins is not None:
+        self._append({"event": "end", **ending.in_words(), "at_step": self._steps.value, "saves": self.save_count})
+        if ending.status == "finished" and self._pins is not None:
             for complaint in self._pins.drop():
                 LOG.warning("%s", complaint)
         if self._record is not None:
-            self._record.end(code, error=error, stopped_by=stopped_by)
+            self._record.end(ending)
             self._record.release()
 
 

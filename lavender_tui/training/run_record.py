@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +28,36 @@ def claim_run_dir(root: str) -> str:
     return new_run_dir(root)
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """`status`: "finished" (all epochs, or the final stage), "ended", "stopped" (asked to) or "failed".
+
+    `code` is None where nobody can know it; `by` the signal that asked for the end, `signal` the one that ended it.
+    """
+
+    status: str
+    code: int | None
+    error: str | None = None
+    signal: str | None = None
+    by: str | None = None
+
+    def in_words(self) -> dict[str, str]:
+        values = {"status": self.status, "by": self.by, "signal": self.signal, "error": self.error}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def how_it_ended(error: BaseException) -> Ending:
+    """What an exception that leaves the training means: Ctrl-C, `sys.exit` with its code, or a failure."""
+    if isinstance(error, KeyboardInterrupt):
+        return Ending("failed", None, error="KeyboardInterrupt", signal="SIGINT")
+    if not isinstance(error, SystemExit):
+        return Ending("failed", 1, error=f"{type(error).__name__}: {error}"[:500])
+    if error.code is None or isinstance(error.code, int):
+        code = (error.code or 0) & 0xFF
+        return Ending("failed" if code else "ended", code)
+    return Ending("failed", 1, error=str(error.code)[:500])
+
+
 class RunRecord:
     """Writes `launch.json` when the training begins and `exit.json` when it ends, unless a supervisor does.
 
@@ -36,8 +67,7 @@ class RunRecord:
 
     def __init__(self, run_dir: str, *, world_size: int, resumed_from: Lineage | None) -> None:
         self._run_dir, self._began, self._pid = run_dir, time.time(), os.getpid()
-        self._error: str | None = None
-        self._signal: str | None = None
+        self._ending = Ending("ended", None)
         self._ended = False
         self._hook_before: Any = None
         launcher_does = "LAVENDER_RUN_ID" in os.environ and run_dir in _claimed
@@ -46,18 +76,18 @@ class RunRecord:
             self._hook_before, sys.excepthook = sys.excepthook, self._exception_came
             atexit.register(self._at_exit)
 
-    def end(self, code: int | None, *, error: str | None = None, stopped_by: str | None = None) -> None:
+    def end(self, ending: Ending) -> None:
         """Record the end once. Never raises: the training is over, and its exit code must not change for this."""
         if not self.is_ours or self._ended or os.getpid() != self._pid:
             return
         self._ended = True
         now = time.time()
         ended = record.ExitRecord(
-            code=code,
-            signal=self._signal,
+            code=ending.code,
+            signal=ending.signal,
             ended_at=now,
-            stop={"who": stopped_by} if stopped_by else None,
-            error=error or self._error,
+            stop={"who": ending.by} if ending.by else None,
+            error=ending.error,
             wall_s=round(now - self._began, 3),
         )
         try:
@@ -82,10 +112,8 @@ class RunRecord:
         return True
 
     def _exception_came(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            self._signal = "SIGINT"
-        self._error = f"{kind.__name__}: {error}"[:500]
+        self._ending = how_it_ended(error)
         self._hook_before(kind, error, traceback)
 
     def _at_exit(self) -> None:
-        self.end(1 if self._error and not self._signal else None)
+        self.end(self._ending)

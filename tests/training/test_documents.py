@@ -15,7 +15,7 @@ import pytest
 import torch
 from lancedb.streaming import StreamingDataset
 
-from lavender_tui.training import CheckpointManager, resume_from_checkpoint
+from lavender_tui.training import CheckpointManager, beginning, resume_from_checkpoint
 
 GUIDE = """
 from lavender_tui.training import resume_from_checkpoint
@@ -120,6 +120,43 @@ dataset = StreamingDataset(
 )
 dataset.load_state_dict(merged)
 """
+
+
+def ten_lines() -> str:
+    """The example in the package's own docstring, as it is printed there."""
+    import lavender_tui.training
+
+    text = lavender_tui.training.__doc__ or ""
+    return textwrap.dedent(text.partition("::\n\n")[2].partition("\n\n")[0])
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_packages_own_example(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[int] = []
+    for first in (None, "checkpoints") if again else (None,):
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer)
+
+        def train_step(batch: Any) -> float:
+            optimizer.step()  # noqa: B023
+            seen.extend(batch["x"].tolist())
+            return 1.0
+
+        run(
+            ten_lines(),
+            beginning=lambda resume=first: beginning(resume),
+            CheckpointManager=CheckpointManager,
+            model=model,
+            optimizer=optimizer,
+            scheduler=scheduler,
+            config={},
+            EPOCHS=2 if first else 1,
+            train_step=train_step,
+        )
+    # 192 of 200 rows fit into whole steps of 48; the last one takes the 8 that are left
+    assert sorted(seen) == sorted(list(range(200)) * (2 if again else 1))
 
 
 def run(code: str, **variables: Any) -> dict[str, Any]:

@@ -30,7 +30,9 @@ manager = CheckpointManager({root!r}, model=torch.nn.Linear(1, 1))
         ("pass", 0, None, None, None),
         ("sys.exit(3)", 3, None, None, None),
         ("raise ValueError('boom')", 1, 1, None, "ValueError: boom"),
-        ("raise KeyboardInterrupt", -2, None, "SIGINT", "KeyboardInterrupt: "),
+        ("raise KeyboardInterrupt", -2, None, "SIGINT", "KeyboardInterrupt"),
+        ("with manager: sys.exit(3)", 3, 3, None, None),
+        ("with manager: raise KeyboardInterrupt", -2, None, "SIGINT", "KeyboardInterrupt"),
         ("signal.raise_signal(signal.SIGTERM); manager.maybe_save('pretrain')", 0, 0, None, None),
     ],
 )
