@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from types import FrameType
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from lavender_tui.demo.chain import GLOBAL_BATCH, Chain
 from lavender_tui.errors import LaunchFailed
@@ -27,13 +28,13 @@ def play(headless: bool, directory: str | None = None, *, rows: int | None = Non
     """
     place = new_place(directory or DIRECTORY)
     chain = Chain(place, rows=rows or (1024 if headless else 4096), options=TOLD if headless else WATCHED)
-    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return _tell(chain) if headless else _show(chain)
+        with _signals_as_interrupts():
+            return _tell(chain) if headless else _show(chain)
     finally:
-        for run_dir in chain.close():
-            print(f"stopped what still ran of {text.clean(os.path.basename(run_dir))}")
-        signal.signal(signal.SIGTERM, before)
+        with _held_signals():
+            for run_dir in chain.close():
+                print(f"stopped what still ran of {text.clean(os.path.basename(run_dir))}")
 
 
 def new_place(directory: str) -> str:
@@ -55,9 +56,39 @@ def new_place(directory: str) -> str:
     raise LaunchFailed("a hundred thousand demos lie there already", where=directory, hint="Remove some")
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM as ctrl-C: the processes must not outlive the demo either way."""
-    raise KeyboardInterrupt
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """SIGTERM and a lost terminal end the block as ctrl-C does: the processes must not outlive the demo either way."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    with _handled_by(interrupt, (signal.SIGTERM, signal.SIGHUP)):
+        yield
+
+
+@contextmanager
+def _held_signals() -> Iterator[None]:
+    """Ctrl-C and its like wait until the block is through: what is half started can't be found and ended yet."""
+    came: list[int] = []
+    try:
+        with _handled_by(lambda number, frame: came.append(number), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+            yield
+    finally:
+        if came:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, object], None], numbers: Sequence[int]) -> Iterator[None]:
+    """What is ignored stays ignored: whoever starts it under nohup wants that."""
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _show(chain: Chain) -> int:
@@ -65,7 +96,8 @@ def _show(chain: Chain) -> int:
 
     print(f"lavender-tui demo: making a corpus and starting a training in {text.clean(chain.directory)} …")
     chain.make_corpus()
-    chain.start(2)
+    with _held_signals():
+        chain.start(2)
     code = run_app([chain.root], hint=HINT)
     print(f"The demo's runs lie in {text.clean(chain.root)}")
     return code
@@ -87,7 +119,8 @@ def _tell(chain: Chain) -> int:
     chain.make_corpus()
     steps = -(-chain.rows // GLOBAL_BATCH)
     tell(f"a corpus of {chain.rows:,} rows: an epoch is {steps} global batches of {GLOBAL_BATCH} rows")
-    run_dir = chain.start(STAGES[0][0])
+    with _held_signals():
+        run_dir = chain.start(STAGES[0][0])
     tell(f"training on {STAGES[0][0]} ranks: {os.path.basename(run_dir)}")
     for number, (before, after) in enumerate(STAGES, start=1):
         _kill_in_the_middle(chain, tell, not_before=steps * number // (len(STAGES) + 1))
@@ -106,7 +139,8 @@ def _kill_in_the_middle(chain: Chain, tell: _Teller, not_before: int) -> None:
 
 
 def _resume(chain: Chain, tell: _Teller, before: int, after: int) -> None:
-    launched = chain.resume(after)
+    with _held_signals():
+        launched = chain.resume(after)
     tell(
         f"resuming on {after} rank{'s' if after > 1 else ''} instead of {before}: {os.path.basename(launched.run_dir)}"
     )
