@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lavender_tui.errors import BadState
 from lavender_tui.model.plan import Check, Verdict
-from lavender_tui.model.rank_state import RankState, SaveFacts, examine, normalise, owned_splits, owners_merge
+from lavender_tui.model.rank_state import Found, RankState, SaveFacts, examine, normalise, owned_splits, owners_merge
 from lavender_tui.model.state_rules import agreement, difference, shared
 from lavender_tui.model.state_shapes import BLOCKS, BUFFERS, POSITIONS, SAMPLES
 
@@ -105,19 +105,21 @@ class _Found:
     state: Any
 
 
-def merged(stored: Any, facts: SaveFacts, *, where: str) -> dict[str, Any]:
-    """One state for every rank of the next topology, from what a checkpoint holds under `dataset`.
+def found_in(stored: Any, where: str) -> list[Found]:
+    """What a checkpoint holds under `dataset`: one state, or a list with one state a rank."""
+    if not isinstance(stored, list | tuple):
+        return [_Found(None, None, f"{where} dataset", stored)]
+    return [_Found(rank, None, f"{where} dataset[{rank}]", state) for rank, state in enumerate(stored)]
+
+
+def merged(found: Sequence[Found], facts: SaveFacts, *, where: str) -> dict[str, Any]:
+    """One state for every rank of the next topology, from the states of one save.
 
     The library's merge, held against the owners' own counts and all rules on a set of states: by itself it takes
     maxima and notices almost nothing. Raises BadState with what is wrong.
     """
     from lancedb.streaming import StreamingDataset
 
-    listed = stored if isinstance(stored, list | tuple) else None
-    found = [
-        _Found(None if listed is None else rank, None, f"{where} dataset[{rank}]", state)
-        for rank, state in enumerate([stored] if listed is None else listed)
-    ]
     result = examine(found, facts)
     _raise_refused(result.checks, where)
     if not result.states:

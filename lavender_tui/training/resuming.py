@@ -52,10 +52,16 @@ class Beginning:
 
     @classmethod
     def from_checkpoint(
-        cls, model_state: dict[str, Any], optimizer_state: dict[str, Any] | None, meta: dict[str, Any]
+        cls,
+        model_state: dict[str, Any],
+        optimizer_state: dict[str, Any] | None,
+        meta: dict[str, Any],
+        *,
+        policy: str | Policy | None = None,
     ) -> Beginning:
-        """From what `resume_from_checkpoint` returned. Raises BadState where its rank states can't be trusted."""
-        return cls(start=starting_point(meta), model_state=model_state, optimizer_state=optimizer_state, meta=meta)
+        """From what `resume_from_checkpoint` returned; `policy` and errors as with `starting_point`."""
+        start = starting_point(meta, policy=policy)
+        return cls(start=start, model_state=model_state, optimizer_state=optimizer_state, meta=meta)
 
     @classmethod
     def from_plan(cls, plan: ResumePlan, *, where: str | None = None) -> Beginning:
@@ -254,14 +260,19 @@ def resume_plan(stage: str | None = None) -> Beginning | None:
     return Beginning.from_plan(plan, where=path)
 
 
-def beginning(resume_from: str | os.PathLike[str] | None = None, *, stage: str | None = None) -> Beginning:
-    """The launcher's plan if there is one; else from `resume_from` (a checkpoint, run or root); else from scratch."""
+def beginning(
+    resume_from: str | os.PathLike[str] | None = None, *, stage: str | None = None, policy: str | Policy | None = None
+) -> Beginning:
+    """The launcher's plan if there is one; else from `resume_from` (a checkpoint, run or root); else from scratch.
+
+    `policy` ("exact", "replay-epoch", "skip-epoch") asks for another start than the checkpoint's own; a plan has one.
+    """
     planned = resume_plan(stage)
     if planned is not None:
         return planned
     if resume_from is None:
         return Beginning.fresh()
-    return Beginning.from_checkpoint(*resume_from_checkpoint(resume_from, stage=stage))
+    return Beginning.from_checkpoint(*resume_from_checkpoint(resume_from, stage=stage), policy=policy)
 
 
 def _check_source(plan: ResumePlan, where: str | None) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
+from lavender_tui.checkpoints import read_rank_states
+from lavender_tui.errors import BadState
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.rank_state import SaveFacts
 from lavender_tui.model.start import starting_epoch
 from lavender_tui.model.state_rules import is_done
-from lavender_tui.training.data_state import merged
+from lavender_tui.training.data_state import found_in, merged
 
 FIRST_DATASET_EPOCH = 0  # of the trainer's epoch 1: lancedb counts from 0
 
@@ -29,33 +32,56 @@ class StartingPoint:
     dataset_epoch_offset: int = FIRST_DATASET_EPOCH - 1
 
 
-def starting_point(meta: dict[str, Any], *, num_workers: int = 0) -> StartingPoint:
+def starting_point(meta: dict[str, Any], *, policy: str | Policy | None = None, num_workers: int = 0) -> StartingPoint:
     """The start that a checkpoint's metadata (the third value of `resume_from_checkpoint`) allows.
 
     A complete epoch: the next one, without a position. Otherwise the same epoch (1 where it says 0 or nothing), at
-    the saved position where every rank's state is there, else from its first batch. A position at the end of its
-    epoch counts as complete: loaded again it would read nothing at all.
+    the saved position where the ranks' states are there, in the checkpoint or beside it, else from its first batch.
+    A position at the end of its epoch counts as complete: loaded again it would read nothing at all.
 
-    `num_workers`: of the loaders that will read on. Raises BadState where states are there but can't be trusted.
+    `policy` asks for another start: "replay-epoch" leaves the position out, "skip-epoch" the rest of the epoch, "exact"
+    takes nothing but the position. `num_workers`: of the loaders that will read on. Raises BadState where states are
+    there but can't be trusted, or are asked for and missing.
     """
-    epoch, complete = whole_number(meta.get("epoch")), meta.get("epoch_complete") is True
-    start = starting_epoch(epoch or 0, complete) or 1
-    offset = dataset_epoch_offset(meta)
-    steps = None if meta.get("scheduler_state_dict") is not None else max(0, start - 1)
-    states = None if complete else meta.get("dataset")
-    if states is None:
-        policy = Policy.NEXT_EPOCH if complete else Policy.REPLAY_EPOCH
-        return StartingPoint(epoch=start, policy=policy, scheduler_steps=steps, dataset_epoch_offset=offset)
+    wanted = None if policy is None else Policy(policy)
+    complete = bool(meta.get("epoch_complete"))
+    epoch = starting_epoch(whole_number(meta.get("epoch")) or 0, complete) or 1
+    if complete:
+        return _at(meta, epoch, Policy.NEXT_EPOCH)
+    if wanted in (Policy.SKIP_EPOCH, Policy.NEXT_EPOCH):
+        return _at(meta, epoch + 1, wanted)
     facts = save_facts(meta, num_workers)
-    state = merged(states, facts, where=str(meta.get("checkpoint_path", "the checkpoint")))
+    state = None if wanted is Policy.REPLAY_EPOCH else _position(meta, facts)
+    if state is None:
+        if wanted is Policy.EXACT:
+            raise BadState("no position in the data was saved", where=_where(meta), hint="Start the epoch again")
+        return _at(meta, epoch, Policy.REPLAY_EPOCH)
     if is_done(state, facts.num_rows):
-        steps = None if steps is None else start
-        return StartingPoint(
-            epoch=start + 1, policy=Policy.NEXT_EPOCH, scheduler_steps=steps, dataset_epoch_offset=offset
-        )
+        return _at(meta, epoch + 1, Policy.NEXT_EPOCH)
+    return _at(meta, epoch, Policy.EXACT, state)
+
+
+def _at(meta: dict[str, Any], epoch: int, policy: Policy, state: dict[str, Any] | None = None) -> StartingPoint:
     return StartingPoint(
-        epoch=start, policy=Policy.EXACT, scheduler_steps=steps, dataset_state=state, dataset_epoch_offset=offset
+        epoch=epoch,
+        policy=policy,
+        scheduler_steps=None if meta.get("scheduler_state_dict") is not None else max(0, epoch - 1),
+        dataset_state=state,
+        dataset_epoch_offset=state["epoch"] - epoch if state else dataset_epoch_offset(meta),
     )
+
+
+def _position(meta: dict[str, Any], facts: SaveFacts) -> dict[str, Any] | None:
+    """From the states in the checkpoint, else from the files beside it; None where there are none."""
+    where, path = _where(meta), meta.get("checkpoint_path")
+    if meta.get("dataset") is not None:
+        return merged(found_in(meta["dataset"], where), facts, where=where)
+    beside = read_rank_states(path) if path and os.path.isfile(path) else []
+    return merged(beside, facts, where=where) if beside else None
+
+
+def _where(meta: dict[str, Any]) -> str:
+    return str(meta.get("checkpoint_path", "the checkpoint"))
 
 
 def dataset_epoch_offset(meta: dict[str, Any]) -> int:
@@ -74,7 +100,7 @@ def save_facts(meta: dict[str, Any], num_workers: int = 0) -> SaveFacts:
     return SaveFacts(
         world_size=whole_number(meta.get("world_size")),
         epoch=whole_number(meta.get("epoch")),
-        epoch_complete=meta.get("epoch_complete") is True,
+        epoch_complete=bool(meta.get("epoch_complete")),
         global_step=whole_number(meta.get("global_step")),
         global_batch=whole_number(batch.get("global")),
         start_samples=whole_number(progress.get("start_samples")),

@@ -16,7 +16,7 @@ from lancedb.streaming import StreamingDataset
 from lavender_tui.errors import BadState
 from lavender_tui.model.rank_state import SaveFacts
 from lavender_tui.training import CheckpointManager, beginning
-from lavender_tui.training.data_state import RankReport, collect, correct_by_owners, merged
+from lavender_tui.training.data_state import RankReport, collect, correct_by_owners, found_in, merged
 
 COUNT = st.integers(0, 1000)
 
@@ -82,7 +82,7 @@ def test_a_rank_without_a_dataset() -> None:
 def test_merged_is_the_owners_word_or_refused(states: list[dict[str, Any]]) -> None:
     """States of another writer, uncorrected: what a merge by maxima would get wrong is never let through."""
     try:
-        result = merged(states, SaveFacts(world_size=len(states)), where="p.pt")
+        result = merged(found_in(states, "p.pt"), SaveFacts(world_size=len(states)), where="p.pt")
     except BadState as error:
         assert "p.pt" in str(error)
         return
@@ -138,7 +138,7 @@ def test_packed_reading_goes_on_from_the_stored_states(
     assert found.consumed == 12
     stored = found.states or []
     assert stored[0] == stored[1] == StreamingDataset.merge_state_dicts([report.state for report in reports])
-    state = merged(stored, SaveFacts(world_size=2), where="p.pt")
+    state = merged(found_in(stored, "p.pt"), SaveFacts(world_size=2), where="p.pt")
     four = datasets(4)
     rest: list[list[int]] = []
     for dataset in four:

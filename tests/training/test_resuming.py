@@ -225,6 +225,29 @@ def test_states_that_can_not_be_trusted_are_refused(saved: dict[str, Any]) -> No
         start_of(saved)
 
 
+def test_another_start_may_be_asked_for() -> None:
+    saved = meta(dataset=states(5), world_size=2)
+    assert start_of(saved, policy="replay-epoch").dataset_state is None
+    assert start_of(saved, policy="skip-epoch").epoch == 3
+    assert start_of(saved, policy="exact").dataset_state is not None
+    assert start_of(meta(dataset=states(5)[:1], world_size=2), policy="replay-epoch").epoch == 2
+    with pytest.raises(BadState, match="no position"):
+        start_of(meta(), policy="exact")
+
+
+def test_states_in_files_beside_the_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "pretrain-10-00-00-0001.pt"
+    torch.save({"model_state_dict": {}, "stage": "pretrain", "save_count": 1}, path)
+    for rank, one in enumerate(states(5)):
+        torch.save({"dataset": one}, tmp_path / f"pretrain-10-00-00-0001.rank{rank}-of-2.pt")
+    start = start_of(meta(checkpoint_path=str(path)))
+    assert start.policy is Policy.EXACT
+    assert start.dataset_state == states(5)[0]
+    os.unlink(tmp_path / "pretrain-10-00-00-0001.rank1-of-2.pt")
+    with pytest.raises(BadState, match="rank 1"):
+        start_of(meta(checkpoint_path=str(path)))
+
+
 def test_a_scheduler_without_its_state_is_stepped(
     model: torch.nn.Module, root: str, manage: Manage, caplog: pytest.LogCaptureFixture
 ) -> None:
