@@ -139,8 +139,9 @@ def decide_state(facts: RunFacts) -> tuple[RunState, str]:
         return RunState.FINISHED, "saved its final stage"
     if newest is not None and newest.epoch_complete and newest.epoch is not None and newest.epoch == newest.epochs:
         return RunState.FINISHED, f"completed epoch {newest.epoch} of {newest.epochs}"
-    if facts.end is not None and facts.end.exit_code == 0:
-        return RunState.IDLE, "its process ended well, but the last epoch is not complete"
+    if facts.end is not None:
+        how = "well" if facts.end.exit_code == 0 else "by itself (nothing says how)"
+        return RunState.IDLE, f"its process ended {how}, but the last epoch is not complete"
     if facts.has_record:
         if not facts.record_is_local:
             return RunState.IDLE, f"started on {facts.host or 'another host'}; its process can't be seen from here"

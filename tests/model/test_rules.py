@@ -149,6 +149,8 @@ WORKER = LiveProcess(pid=7, start_ticks=1, role="worker", rank=0, world_size=1)
         (RunFacts(now=1.0, end=EndFacts(signal="SIGKILL")), RunState.FAILED, "killed by SIGKILL"),
         (RunFacts(now=1.0, end=EndFacts(exit_code=1, stop_requested=True, stop_by="ann")), RunState.STOPPED, "by ann"),
         (RunFacts(now=1.0, has_record=True), RunState.FAILED, "left no exit record"),
+        (RunFacts(now=1.0, has_record=True, end=EndFacts()), RunState.IDLE, "nothing says how"),
+        (RunFacts(now=1.0, has_record=True, end=EndFacts(exit_code=0)), RunState.IDLE, "ended well"),
         (RunFacts(now=1.0, has_record=True, record_is_local=False, host="gpu-7"), RunState.IDLE, "gpu-7"),
         (RunFacts(now=1.0, newest=checkpoint()), RunState.IDLE, "no process"),
     ],
