@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,10 +19,18 @@ OVERFLOWS = 3  # more than this many in the window below, and polling is the bet
 OVERFLOW_WINDOW_SECONDS = 10.0
 
 Identity = tuple[int, int]  # device, inode
-Hint = Callable[[str, bool], None]  # (path of what changed, was it completed: closed after writing or renamed)
 
 RAISE_WATCHES = "raise it with: sudo sysctl fs.inotify.max_user_watches=524288"
 RAISE_INSTANCES = "raise it with: sudo sysctl fs.inotify.max_user_instances=1024"
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something happened to `path`. `is_completed`: it was made, renamed, or closed after writing."""
+
+    path: str
+    is_completed: bool
+    is_directory: bool
 
 
 class Events:
@@ -30,7 +39,7 @@ class Events:
     After a failure the directories concerned are simply not among `watched`: the owner polls them. `notes` says why.
     """
 
-    def __init__(self, hint: Hint, lost: Callable[[], None]) -> None:
+    def __init__(self, hint: Callable[[Hint], None], lost: Callable[[], None]) -> None:
         self._hint, self._lost = hint, lost
         self._observer: BaseObserver | None = None
         self._handler: Any = None
@@ -104,7 +113,9 @@ class Events:
         """False where a limit was hit."""
         assert self._observer is not None
         try:
-            watch = self._observer.schedule(self._handler, path, recursive=False, event_filter=_event_filter())
+            # watchdog doesn't follow a link at the end of a path: with a dot behind it isn't at the end.
+            place = os.path.join(path, ".") if os.path.islink(path) else path
+            watch = self._observer.schedule(self._handler, place, recursive=False, event_filter=_event_filter())
         except (OSError, RuntimeError) as error:
             self._failed[path] = time.monotonic()
             if isinstance(error, OSError) and not os.path.isdir(path):
@@ -183,7 +194,7 @@ class _OverflowLog(logging.Handler):
             self._overflowed()
 
 
-def _make_handler(hint: Hint) -> Any:
+def _make_handler(hint: Callable[[Hint], None]) -> Any:
     from watchdog.events import EVENT_TYPE_CLOSED, EVENT_TYPE_CREATED, EVENT_TYPE_MOVED, FileSystemEventHandler
 
     complete = (EVENT_TYPE_CLOSED, EVENT_TYPE_MOVED, EVENT_TYPE_CREATED)
@@ -192,7 +203,8 @@ def _make_handler(hint: Hint) -> Any:
         def on_any_event(self, event: Any) -> None:
             for path in (event.src_path, event.dest_path):
                 if path:
-                    hint(os.fsdecode(path), event.event_type in complete)
+                    path = os.path.normpath(os.fsdecode(path))
+                    hint(Hint(path, event.event_type in complete, event.is_directory))
 
     return Handler()
 

@@ -106,7 +106,8 @@ class Index:
         """Drop all that is known of a run directory that vanished."""
         prefix = directory.rstrip("/") + "/"
         with self._lock:
-            self._entries.pop(directory, None)
+            for held in [held for held in self._entries if held == directory or held.startswith(prefix)]:
+                del self._entries[held]
             for path in [path for path in self._tails if path.startswith(prefix)]:
                 del self._tails[path]
             for path in [path for path in self._documents if path.startswith(prefix)]:

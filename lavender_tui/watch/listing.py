@@ -51,6 +51,8 @@ def list_run(path: str) -> Listing:
         listing.directory_mtime_ns = os.stat(path).st_mtime_ns
         with os.scandir(path) as entries:
             _take_entries(listing, entries)
+        if not listing.found:
+            _take_first_rank(listing)
     except FileNotFoundError:
         listing.is_gone = True
     except OSError as error:
@@ -73,6 +75,30 @@ def _take_entries(listing: Listing, entries: os._ScandirIterator[str]) -> None:
             listing.warnings.append(f"{clean(entry.name)} can't be examined ({error.strerror})")
     listing.warnings.sort()
     _attach(listing, beside)
+
+
+def _take_first_rank(listing: Listing) -> None:
+    """A run that keeps a directory for each rank: its checkpoints go by the files of rank 0."""
+    for name in ("rank0", "rank_0", "rank-0"):
+        directory = os.path.join(listing.path, name)
+        if os.path.isdir(directory) and not os.path.islink(directory):
+            ranks = tuple(
+                sorted((one, *_size_and_time(os.path.join(listing.path, one))) for one in _ranks(listing.path))
+            )
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if is_checkpoint_name(entry.name) and entry.is_file(follow_symlinks=False):
+                        facts = facts_of(entry.stat(follow_symlinks=False))
+                        listing.found.append(Found(entry.name, entry.path, facts, ranks))
+
+
+def _ranks(path: str) -> list[str]:
+    return [name for name in os.listdir(path) if _RANK_DIRECTORY.fullmatch(name)]
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    info = os.stat(path)
+    return info.st_size, info.st_mtime_ns
 
 
 def _take_entry(

@@ -5,26 +5,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lavender_tui.model.run import Run
+from lavender_tui.watch.agenda import SETTLE_SECONDS, Agenda
 from lavender_tui.watch.assemble import until
 from lavender_tui.watch.events import Events, Identity
 from lavender_tui.watch.index import Index
-from lavender_tui.watch.listing import DOCUMENT_NAMES
 from lavender_tui.watch.mounts import file_system_of, is_silent
 from lavender_tui.watch.processes import ProcessTable
 from lavender_tui.watch.scan import in_order
 from lavender_tui.watch.survey import FINE_GRAIN_SECONDS, Survey
 
-SETTLE_SECONDS = 0.02  # the many events of one save come within this time
-ATTEND_SECONDS = 1.0  # after an event in a directory its own time is looked at closely for so long
-ATTEND_STEP_SECONDS = 0.03
-RESTS = 3
-LONGEST_LOOK_SECONDS = 0.5
 UNSETTLED_SECONDS = 0.25  # a file that is being written is looked at again after this; reading it rests longer
-QUIET_SECONDS = 0.5  # a log or metrics file that grows is looked at no more often than that
 FIRST_PASS_SECONDS = 0.1  # how long reading may go on before the first snapshot
 FIRST_RUNS = 24  # the newest runs, which are on the screen: their newest checkpoint is read in any case
 SLICE_SECONDS = 0.05  # background reading makes way for events after this time
@@ -78,15 +72,9 @@ class Watcher:
         self._deliver = deliver
         self._poll_seconds = poll_seconds
         self._survey = Survey(roots, self.index)
-        self._wake = threading.Condition()
-        self._closed = False
-        self._due: dict[str, float] = {}  # run directory -> when to look (monotonic)
-        self._hinted: set[str] = set()
-        self._rests_until: dict[str, float] = {}
-        self._completed: set[str] = set()  # files that their writer closed or renamed
-        self._attended: dict[str, float] = {}  # run directory -> until when its own time is asked for closely
-        self._walk_at = self._relist_at = self._poll_at = 0.0
-        self._events = Events(self._hint, self._lost)
+        self._agenda = Agenda()
+        self._poll_at = 0.0
+        self._events = Events(self._agenda.hint, self.rescan_soon)
         self._silent: frozenset[str] = frozenset()  # roots whose file system tells nothing of other hosts' writes
         self._troubles: dict[str, str] = {}
         self._sequence = 0
@@ -103,9 +91,7 @@ class Watcher:
 
     def close(self) -> None:
         """End; returns at once. Nothing is delivered afterwards."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify_all()
+        self._agenda.close()
         self._search_now.set()
 
     def join(self, timeout: float | None = None) -> None:
@@ -116,40 +102,14 @@ class Watcher:
 
     def rescan_soon(self) -> None:
         """Look at everything now: the roots, every run directory, the processes."""
-        with self._wake:
-            self._relist_at = self._walk_at = 0.0
-            self._wake.notify_all()
+        self._agenda.everything()
         self._search_now.set()
-
-    # Hints, on watchdog's threads
-
-    def _hint(self, path: str, is_completed: bool) -> None:
-        directory, name = os.path.split(path)
-        now = time.monotonic()
-        with self._wake:
-            if path in self._survey.tree.runs or directory in self._survey.tree.containers:
-                self._walk_at = min(self._walk_at, now + SETTLE_SECONDS)
-            if directory in self._survey.tree.runs:
-                wait = SETTLE_SECONDS if is_completed or name in DOCUMENT_NAMES else QUIET_SECONDS
-                if name.endswith((".log", ".jsonl")):
-                    wait = QUIET_SECONDS
-                else:
-                    self._attended[directory] = now + ATTEND_SECONDS
-                if is_completed:
-                    self._completed.add(path)
-                self._hinted.add(directory)
-                self._due[directory] = min(self._due.get(directory, now + wait), now + wait)
-            self._wake.notify_all()
-
-    def _lost(self) -> None:
-        """Events were lost: look everywhere."""
-        self.rescan_soon()
 
     # The thread
 
     def _run(self) -> None:
         begun = False
-        while not self._closed:
+        while not self._agenda.is_closed:
             try:
                 if not begun:
                     self._first_pass()
@@ -159,128 +119,99 @@ class Watcher:
             except Exception as error:  # whatever it is, watching goes on and the person is told
                 self._troubles["watch"] = f"watching failed and is tried again: {type(error).__name__}: {error}"
                 self._tell_quietly()
-                self._rest(FAILURE_REST_SECONDS)
+                self._agenda.rest(FAILURE_REST_SECONDS)
         self._events.close()
 
     def _first_pass(self) -> None:
-        self._survey.explore()
+        self._explore()
         has_time = until(time.monotonic() + FIRST_PASS_SECONDS)
         newest_first = sorted(self._survey.tree.runs, key=os.path.basename, reverse=True)
         for count, path in enumerate(newest_first):
             reads = count < FIRST_RUNS or has_time()
             self._survey.look(path, may_read=lambda: False, must_read_newest=reads, metrics_budget_bytes=0)
-            if self._closed:
+            if self._agenda.is_closed:
                 return
         self._silent = frozenset(root for root in self._survey.roots if is_silent(file_system_of(root)))
         self._tell(force=True)
         self._search_now.set()
-        now = time.monotonic()
-        self._walk_at, self._relist_at, self._poll_at = now + WALK_SECONDS, now + RELIST_SECONDS, now
+        self._agenda.is_walk_due(WALK_SECONDS)
+        self._agenda.is_relist_due(RELIST_SECONDS)
         self._keep_watches()
 
     def _turn(self) -> None:
         """Do what is due, read a slice of what waits, tell, and sleep until something is due."""
-        now = time.monotonic()
-        if now >= self._relist_at:
-            self._relist_at = now + RELIST_SECONDS
-            self._schedule(self._survey.tree.runs)
-        if now >= self._walk_at:
-            self._walk_at = now + WALK_SECONDS
+        if self._agenda.is_relist_due(RELIST_SECONDS):
+            self._agenda.schedule(self._survey.tree.runs)
+        if self._agenda.is_walk_due(WALK_SECONDS):
             self._walk()
-        if now >= self._poll_at:
-            self._poll_at = now + self._poll_seconds
+        if time.monotonic() >= self._poll_at:
+            self._poll_at = time.monotonic() + self._poll_seconds
             self._poll()
         self._attend()
         is_late = self._look_at_due()
         is_late = self._read_slice() or is_late
         self._tell(is_reading=is_late)
         if not is_late:
-            self._wait()
+            self._agenda.wait(self._poll_at)
+
+    def _explore(self) -> list[str]:
+        begun = time.monotonic()
+        new = self._survey.explore()
+        self._agenda.runs, self._agenda.containers = self._survey.tree.runs, self._survey.tree.containers
+        self._agenda.walked(begun)
+        return new
 
     def _walk(self) -> None:
-        new = self._survey.explore()
+        new = self._explore()
         for path in new:
             self._survey.look(path)
         self._keep_watches()
-        # What appeared between the listing and the watch has no event.
-        self._schedule(new, SETTLE_SECONDS)
         if new:
+            # What appeared between the listing and the watch has no event.
+            self._agenda.schedule(new, SETTLE_SECONDS)
             self._search_now.set()
 
     def _poll(self) -> None:
         moved, is_other_moved = self._survey.moved_directories()
         if is_other_moved:
             self._walk()
-        self._schedule([*moved, *self._survey.restless()])
+        self._agenda.schedule([*moved, *self._survey.restless()])
         self._events.check()
         self._keep_watches()
 
+    def _attend(self) -> None:
+        """Ask the directories in which files are being made: a rename's event may come half a second late."""
+        attended = self._agenda.attended()
+        self._agenda.schedule(
+            path for path in attended if self._survey.has_moved(path, grain_seconds=FINE_GRAIN_SECONDS)
+        )
+
     def _look_at_due(self) -> bool:
-        """Look where it is due, hinted directories first; True where the slice of time was not enough for all."""
-        with self._wake:
-            now = time.monotonic()
-            hinted, self._hinted = self._hinted, set()
-            ready = [path for path, at in self._due.items() if at <= now and self._rests_until.get(path, 0.0) <= now]
-            ready.sort(key=lambda path: path not in hinted)
-            for path in ready:
-                del self._due[path]
-            completed, self._completed = self._completed, set()
+        """Look where it is due; True where the slice of time was not enough for all."""
+        ready, completed = self._agenda.take_due()
         for path in completed:
             self.index.hurry(path)
-        deadline = now + SLICE_SECONDS
+        deadline = time.monotonic() + SLICE_SECONDS
         for count, path in enumerate(ready):
-            if count and time.monotonic() > deadline:
-                self._schedule(ready[count:])
+            begun = time.monotonic()
+            if count and begun > deadline:
+                self._agenda.schedule(ready[count:])
                 return True
-            self._look(path, deadline)
+            self._survey.look(path, may_read=until(deadline))
+            self._agenda.looked(path, begun)
             if self._survey.is_unsettled(path):
-                self._schedule([path], UNSETTLED_SECONDS)
+                self._agenda.schedule([path], UNSETTLED_SECONDS)
         return False
-
-    def _look(self, path: str, deadline: float) -> None:
-        """Look, then leave the directory alone for some times as long as that took: a flood of files costs little."""
-        begun = time.monotonic()
-        self._survey.look(path, may_read=until(deadline))
-        ended = time.monotonic()
-        self._rests_until[path] = ended + RESTS * min(ended - begun, LONGEST_LOOK_SECONDS)
-
-    def _attend(self) -> None:
-        """Watch directories closely in which files are being made: a rename's event may come half a second late."""
-        with self._wake:
-            now = time.monotonic()
-            self._attended = {path: at for path, at in self._attended.items() if at > now}
-            attended = list(self._attended)
-        self._schedule(path for path in attended if self._survey.has_moved(path, grain_seconds=FINE_GRAIN_SECONDS))
 
     def _read_slice(self) -> bool:
         """Read on where checkpoints wait; True while some still do."""
         deadline = time.monotonic() + SLICE_SECONDS
         pending = self._survey.pending()
         for path in pending:
-            if self._closed or time.monotonic() >= deadline:
+            if self._agenda.is_closed or time.monotonic() >= deadline:
                 return True
             self._survey.look(path, may_read=until(deadline))
         return bool(pending)
-
-    def _wait(self) -> None:
-        with self._wake:
-            due = (max(at, self._rests_until.get(path, 0.0)) for path, at in self._due.items())
-            at = min([self._walk_at, self._relist_at, self._poll_at, *due])
-            if self._attended:
-                at = min(at, time.monotonic() + ATTEND_STEP_SECONDS)
-            if not self._closed and (pause := at - time.monotonic()) > 0:
-                self._wake.wait(pause)
-
-    def _rest(self, seconds: float) -> None:
-        with self._wake:
-            if not self._closed:
-                self._wake.wait_for(lambda: self._closed, seconds)
-
-    def _schedule(self, paths: Iterable[str], wait: float = 0.0) -> None:
-        with self._wake:
-            at = time.monotonic() + wait
-            for path in paths:
-                self._due[path] = min(self._due.get(path, at), at)
 
     # What to watch
 
@@ -342,7 +273,7 @@ class Watcher:
             changed=changed - {""},
             is_complete=not pending,
         )
-        if not self._closed:
+        if not self._agenda.is_closed:
             self._deliver(snapshot)
 
     def _tell_quietly(self) -> None:
@@ -356,15 +287,13 @@ class Watcher:
     def _search_processes(self) -> None:
         table = ProcessTable()
         self._search_now.wait()
-        while not self._closed:
+        while not self._agenda.is_closed:
             self._search_now.clear()
             try:
                 found = table.find(list(self._survey.tree.runs), dict(self._survey.records))
-                self._schedule(self._survey.set_found(found))
+                self._agenda.schedule(self._survey.set_found(found))
                 self._troubles.pop("processes", None)
             except Exception as error:
                 self._troubles["processes"] = f"processes can't be looked up: {type(error).__name__}: {error}"
-            with self._wake:
-                self._wake.notify_all()
             if self._search_now.wait(PROCESS_SECONDS):
-                self._rest(PROCESS_REST_SECONDS)
+                self._agenda.rest(PROCESS_REST_SECONDS)

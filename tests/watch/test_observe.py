@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -140,6 +141,17 @@ def test_a_root_that_comes_later_goes_and_comes_again(tmp_path: Path, seen: Seen
         until(lambda: seen.last.runs == (), seconds=10, what="its end")
 
 
+def test_a_linked_root_has_events(tmp_path: Path, seen: Seen, watch, until):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "checkpoints"
+    link.symlink_to(tmp_path / "disk")
+    watch(link, poll_seconds=1000.0)
+    until(lambda: seen.last.mode == "inotify")
+    saves.save(tmp_path / "disk" / RUN, 1)
+    until(lambda: seen.whole() == [1], seconds=4)
+    assert seen.run().path == str(link / RUN)
+
+
 def test_metrics_and_log_are_activity(tmp_path: Path, seen: Seen, watch, until):
     saves.save(tmp_path / RUN, 1, mtime=time.time() - 3600)
     watch(tmp_path)
@@ -206,6 +218,22 @@ def test_a_consumer_that_fails_does_not_end_the_watching(tmp_path: Path, until):
     until(lambda: calls[-1].runs and calls[-1].runs[0].newest and not calls[-1].notes, seconds=10)
     watcher.close()
     watcher.join(10)
+
+
+def test_a_queue_that_overflows_is_said_nowhere_but_noted(tmp_path: Path, seen: Seen, watch, until, capfd):
+    saves.save(tmp_path / RUN, 1)
+    watch(tmp_path)
+    until(lambda: seen.last.mode == "inotify")
+    # What watchdog logs when the kernel's queue overflows; making it overflow needs a setting of the whole machine.
+    for _ in range(5):
+        logging.getLogger("watchdog.observers.inotify_c").warning(
+            "Inotify queue overflowed; filesystem events were lost"
+        )
+    until(lambda: seen.last.mode == "polling", seconds=10)
+    assert any("faster than they can be read" in note for note in seen.last.notes)
+    saves.save(tmp_path / RUN, 2)
+    until(lambda: seen.whole() == [1, 2], seconds=5)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_close_returns_at_once_and_leaves_no_thread(tmp_path: Path, seen: Seen, until):

@@ -274,6 +274,15 @@ def test_a_rank_file_that_comes_later_is_seen(run: Path, tmp_path: Path):
     assert after.newest.rank_states.found == 1
 
 
+def test_a_directory_for_each_rank_is_one_checkpoint_a_save(run: Path, tmp_path: Path):
+    for rank in range(2):
+        for count in (1, 2):
+            saves.save(run / f"rank{rank}", count, dataset=saves.state(10), world_size=2)
+    found = only(tmp_path)
+    assert [one.save_count for one in found.checkpoints] == [1, 2]
+    assert found.newest.rank_states.found == 2
+
+
 def test_a_deadline_leaves_the_rest_unread_and_the_newest_read(tmp_path: Path):
     for name in (RUN, LATER):
         for count in range(1, 6):
