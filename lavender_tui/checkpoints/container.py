@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lavender_tui.checkpoints.archive import LOCAL_MAGIC, Archive, head_of_first_member
+from lavender_tui.checkpoints.collector import collector_paused
 from lavender_tui.checkpoints.files import OpenFile
 from lavender_tui.checkpoints.inert import Machine
 from lavender_tui.checkpoints.limits import CutShort, Damaged, Foreign, Limits, OverLimit
@@ -49,7 +50,7 @@ def read_tree(path: str, *, limits: Limits | None = None, allow_partial: bool = 
     Damaged, OverLimit, Foreign.
     """
     try:
-        with OpenFile(path) as file:
+        with OpenFile(path) as file, collector_paused():
             tree = read_open(file, limits or Limits())
             if tree.wholeness is not Wholeness.WHOLE and not allow_partial:
                 raise CutShort(tree.reason or "it is not whole")
@@ -88,13 +89,12 @@ def _partial(tree: Tree, wholeness: Wholeness, reason: str) -> Tree:
 
 
 def _tree(file: OpenFile, machine: Machine, value: Any, container: str) -> Tree:
-    tensors = tuple({id(tensor): tensor for tensor in machine.tensors}.values())
     names = tuple(str(name) for name in machine.globals.values())
     return Tree(
         path=file.path,
         facts=file.facts,
         value=value,
-        tensors=tensors,
+        tensors=tuple(machine.tensors),
         globals=names,
         container=container,
         bytes_read=file.bytes_read,
@@ -204,7 +204,8 @@ def _read_pickles(file: OpenFile, limits: Limits) -> Tree:
             raise error from None
     if not found.is_legacy:
         return _tree(file, machine, found.value, "pickle")
-    sizes = {one.key: one for one in machine.storages if type(one) is Storage}
+    held = (*machine.storages, *(tensor.storage for tensor in machine.tensors))
+    sizes = {one.key: one for one in held if type(one) is Storage}
     places, expected = _places(found, sizes)
     if places is not None:
         fill_values(found.value, LegacyValues(file, places))

@@ -84,7 +84,7 @@ class Machine:
         data, stack, memo, marks, rare = self.data, self.stack, self.memo, self.marks, _RARE
         push, pop, remember = stack.append, stack.pop, memo.append
         match_tensor, make_tensor = self._runs.match, self._runs.make
-        size, pos = len(data), self.pos
+        since_mark, size, pos = self.since_mark, len(data), self.pos
         try:
             while True:
                 for _ in repeat(None, _OPS_BETWEEN_LOOKS):
@@ -104,7 +104,10 @@ class Machine:
                         else:
                             index = _U4(data, pos)[0]
                             pos += 4
-                        value = memo[index] if index < len(memo) else self.get(index)
+                        try:
+                            value = memo[index]
+                        except IndexError:
+                            value = self.get(index)
                         if value is TENSOR_V2 and (found := match_tensor(data, pos)):
                             tensor = make_tensor(found)
                             if tensor is not None:
@@ -134,6 +137,15 @@ class Machine:
                         marks.append(len(stack))
                     elif code == 0x7D:  # EMPTY_DICT
                         push({})
+                    elif code == 0x75:  # SETITEMS
+                        flat = since_mark()
+                        target = stack[-1]
+                        if type(target) is dict:
+                            for index in range(0, len(flat), 2):
+                                value = flat[index]
+                                target[value if type(value) is str else safe_key(value)] = flat[index + 1]
+                        else:
+                            self.set_items(target, flat)
                     elif code == 0x4D:  # BININT2
                         push(_U2(data, pos)[0])
                         pos += 2
@@ -269,7 +281,7 @@ class Machine:
                 made = maker.rebuild(args)
             except (IndexError, TypeError, ValueError, AttributeError):
                 return Inert(maker, args)
-            if type(made) is Tensor:
+            if type(made) is Tensor and not _is_held(made, args):
                 self.tensors.append(made)
             return made
         return Inert(maker, args)
@@ -294,6 +306,12 @@ class Machine:
             target.items.extend(values)
         else:
             raise Damaged("its pickle appends to something that is no list")
+
+
+def _is_held(tensor: Tensor, args: tuple[Any, ...]) -> bool:
+    """A Parameter's arguments hold the tensor itself; `_rebuild_from_type_v2` holds them as its third argument."""
+    inner = args[2] if len(args) > 2 and type(args[2]) is tuple else ()
+    return tensor is args[0] or (len(inner) > 0 and tensor is inner[0])
 
 
 # ---- the other opcodes, one small function each
@@ -395,12 +413,6 @@ def _true(machine: Machine) -> None:
 @_opcode(0x4E)
 def _none(machine: Machine) -> None:
     machine.stack.append(None)
-
-
-@_opcode(0x75)
-def _set_items(machine: Machine) -> None:
-    flat = machine.since_mark()
-    machine.set_items(machine.stack[-1], flat)
 
 
 @_opcode(0x73)

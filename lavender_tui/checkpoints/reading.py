@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from lavender_tui.checkpoints.collector import collector_paused
 from lavender_tui.checkpoints.container import Tree, read_open
 from lavender_tui.checkpoints.files import OpenFile, file_facts
 from lavender_tui.checkpoints.formats import Content, Fields, read_fields
@@ -40,17 +41,8 @@ def read_checkpoint(
     file that is being written from one that was cut. `names`: what its directory holds, if known, so that it is not
     listed again for its rank files. A file that can't be read keeps its row: stage and save_count from its name.
     """
-    read = _Reading(path, known, time.time() if now is None else now)
-    try:
-        tree = read.tree(limits or Limits())
-    except (UnreadableFile, OSError) as error:
-        return read.without_content(error)
-    except (MemoryError, RecursionError):
-        return read.without_content(UnreadableFile("reading it takes more memory than there is"))
-    try:
-        return read.with_content(tree, names, limits)
-    except LavenderError as error:
-        return read.without_content(error)
+    with collector_paused():
+        return _Reading(path, known, time.time() if now is None else now).record(names, limits or Limits())
 
 
 @dataclass(slots=True)
@@ -60,6 +52,14 @@ class _Reading:
     now: float
     facts: FileFacts = _NO_FACTS
     has_changed: bool = False
+
+    def record(self, names: Iterable[str] | None, limits: Limits) -> Checkpoint:
+        try:
+            return self.with_content(self.tree(limits), names, limits)
+        except (LavenderError, OSError) as error:
+            return self.without_content(error)
+        except (MemoryError, RecursionError):
+            return self.without_content(UnreadableFile("reading it takes more memory than there is"))
 
     def tree(self, limits: Limits) -> Tree:
         with OpenFile(self.path) as file:
@@ -109,7 +109,7 @@ class _Reading:
             name_save_count=count,
         )
 
-    def with_content(self, tree: Tree, names: Iterable[str] | None, limits: Limits | None) -> Checkpoint:
+    def with_content(self, tree: Tree, names: Iterable[str] | None, limits: Limits) -> Checkpoint:
         name = os.path.basename(self.path)
         stage, count = parse_name(name)
         fields = read_fields(Content(value=tree.value, name=name, container=tree.container))
@@ -138,7 +138,7 @@ class _Reading:
         )
 
     def _rank_states(
-        self, tree: Tree, fields: Fields, names: Iterable[str] | None, limits: Limits | None
+        self, tree: Tree, fields: Fields, names: Iterable[str] | None, limits: Limits
     ) -> RankStatesSummary:
         try:
             found, problems = states_of(self.path, tree, names=names, limits=limits)

@@ -29,8 +29,8 @@ _DTYPES = _set(
     """
     float64 float32 float16 bfloat16 complex32 complex64 complex128 int1 int2 int3 int4 int5 int6 int7 int8 int16 int32
     int64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 uint8 uint16 uint32 uint64 bool qint8 qint32 quint8 quint4x2
-    quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e5m2fnuz float8_e4m3fn float8_e4m3fnuz float8_e8m0fnu
-    float4_e2m1fn_x2
+    quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e5m2fnuz float8_e4m3fn float8_e4m3fnuz
+    float8_e8m0fnu float4_e2m1fn_x2
     """
 )
 _REAL_KINDS = ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte")
@@ -39,15 +39,29 @@ _STORAGES = frozenset(f"{kind}Storage" for kind in _KINDS)
 _QUANTISED = _set("QUInt8Storage QInt8Storage QInt32Storage QUInt4x2Storage QUInt2x4Storage")
 _TENSORS = frozenset(f"{kind}Tensor" for kind in (*_REAL_KINDS, "Bool"))
 _SPARSE = frozenset(f"{kind}Tensor" for kind in _REAL_KINDS)
-_OLD_NAMES = {"__builtin__": "builtins"}  # Python 2's spelling, which protocol 2 still uses
+# Python 2's spelling, which protocol 2 still uses.
+_OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+_OLD_NAMES = {
+    "builtins.xrange": "builtins.range",
+    "builtins.unicode": "builtins.str",
+    "builtins.long": "builtins.int",
+    "builtins.reduce": "functools.reduce",
+}
+
+
+def modern(name: str) -> str:
+    """`module.name` as Python 3 spells it."""
+    module, _, last = name.rpartition(".")
+    renamed = f"{_OLD_MODULES.get(module, module)}.{last}"
+    return _OLD_NAMES.get(renamed, renamed)
 
 
 def is_allowed(name: str) -> bool:
     """Would `weights_only=True` take this `module.name`?"""
-    module, _, last = name.rpartition(".")
-    module = _OLD_NAMES.get(module, module)
-    if f"{module}.{last}" in _ALLOWED:
+    name = modern(name)
+    if name in _ALLOWED:
         return True
+    module, _, last = name.rpartition(".")
     if module == "torch":
         return last in _DTYPES or last in _STORAGES or last in _QUANTISED or last in _TENSORS
     if module == "torch.cuda":
@@ -58,5 +72,5 @@ def is_allowed(name: str) -> bool:
 
 
 def refused_globals(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` that a safe loading would refuse, in order, each once."""
-    return tuple(dict.fromkeys(name for name in names if not is_allowed(name)))
+    """Those of `names` that a safe loading would refuse, in order, each once, in Python 3's spelling."""
+    return tuple(dict.fromkeys(modern(name) for name in names if not is_allowed(name)))

@@ -81,7 +81,9 @@ def single(value: Any) -> Any:
 
 
 def whole(value: Any) -> int | None:
-    """A real whole number: int, or float without fraction (also in a tensor or from numpy). bool and text are none."""
+    """A real whole number: int, or float without fraction (also in a tensor or from numpy). Others are none."""
+    if type(value) in (list, tuple):
+        return None
     value = single(value)
     if type(value) is int:
         return value

@@ -12,8 +12,8 @@ from lavender_tui.model.text import clean
 
 LONGEST_TEXT = 200
 _MOST_DIGITS = 60
-_TREE_NODES = 1500
-_TREE_WIDTH = 200  # entries shown of one dict or list
+_TREE_NODES = 1000
+_TREE_WIDTH = 100  # entries shown of one dict or list
 _TREE_DEPTH = 6
 _SHORT_LIST = 8
 
@@ -102,7 +102,7 @@ class _Budget:
 
 
 def key_tree(top: Any) -> dict[str, Any]:
-    """key -> words or sub-tree, breadth first, at most 1,500 nodes and 6 levels deep. Cycles end in words."""
+    """key -> words or sub-tree, breadth first, at most 1,000 nodes and 6 levels deep. Cycles end in words."""
     root: dict[str, Any] = {}
     budget = _Budget(_TREE_NODES)
     open_ids = {id(top)}

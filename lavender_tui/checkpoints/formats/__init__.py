@@ -1,8 +1,8 @@
 """The formats that are known, in the order in which they are tried.
 
 A format is two functions over a file's content: `recognises(content) -> bool` and `read(content) -> Fields`.
-To add one, write a module with these two and put it before `torch`, which takes everything. Formats that are directories
-(one checkpoint in several files) will have a registry of their own beside this one.
+To add one, write a module with these two and put it before `torch`, which takes everything. Formats that are
+directories (one checkpoint in several files) will have a registry of their own beside this one.
 """
 
 from __future__ import annotations
