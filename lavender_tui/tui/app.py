@@ -18,6 +18,7 @@ from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
 
 if TYPE_CHECKING:
+    from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
 
 
@@ -45,8 +46,8 @@ class LavenderApp(App[int]):
         self.command = tuple(command)
         self.world_size = world_size
         self.hint = hint
-        self.feed = Feed(self.roots, self.post_message)
-        self.snapshot: Snapshot | None = None
+        self.feed = Feed(self.roots)
+        self.snapshot: Snapshot | FirstLook | None = None
         self.asked_to_stop: set[str] = set()
         for theme in themes.THEMES:
             self.register_theme(theme)
@@ -57,6 +58,7 @@ class LavenderApp(App[int]):
 
     def on_mount(self) -> None:
         self.feed.start()
+        self.feed.attach(self.post_message)
         restore_on_signals(self)
 
     def on_unmount(self) -> None:
@@ -104,5 +106,6 @@ def run_app(
     `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next.
     """
     app = LavenderApp(roots, command=command, world_size=world_size, hint=hint)
+    app.feed.start()  # looks at the disk while the terminal is being prepared
     result = app.run()
     return result if isinstance(result, int) else (app.return_code or 0)

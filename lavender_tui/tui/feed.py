@@ -12,32 +12,47 @@ from lavender_tui.tui.messages import RunsChanged, WatchFailed
 if TYPE_CHECKING:
     from textual.message import Message
 
+    from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot, Watcher
 
 Post = Callable[["Message"], bool]
 
 
 class Feed:
-    """Owns the watcher. Importing and starting it happens in a daemon thread: the first frame never waits for it."""
+    """Owns the watcher. It is imported and started in a daemon thread: the first frame never waits for it.
 
-    def __init__(self, roots: Sequence[str], post: Post) -> None:
+    `start` may come before `attach`, that is, before there is an app: the newest message is kept until then.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
         self._roots = tuple(roots)
-        self._post = post
         self._lock = threading.Lock()
+        self._post: Post | None = None
+        self._kept: Message | None = None
         self._watcher: Watcher | None = None
-        self._closed = False
+        self._is_started = False
+        self._is_closed = False
 
     def start(self) -> None:
-        """Begin to watch; returns at once."""
-        threading.Thread(target=self._begin, name="lavender-feed", daemon=True).start()
+        """Begin to watch, once; returns at once."""
+        if not self._is_started:
+            self._is_started = True
+            threading.Thread(target=self._begin, name="lavender-feed", daemon=True).start()
+
+    def attach(self, post: Post) -> None:
+        """Messages go there from now on."""
+        with self._lock:
+            self._post, kept, self._kept = post, self._kept, None
+        if kept is not None:
+            post(kept)
 
     def close(self) -> None:
         """No snapshot is delivered after this."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
             watcher, self._watcher = self._watcher, None
         if watcher is not None:
-            threading.Thread(target=watcher.close, name="lavender-feed-end", daemon=True).start()
+            watcher.close()
 
     def rescan_soon(self) -> None:
         """Look at the disk now rather than at the next event."""
@@ -48,17 +63,31 @@ class Feed:
 
     def _begin(self) -> None:
         try:
+            from lavender_tui.tui.first_look import look
+            from lavender_tui.watch.index import Index
+
+            index = Index()
+            self._deliver(look(self._roots, index))
             from lavender_tui.watch.observe import Watcher
 
-            watcher = Watcher(self._roots, self._deliver)
+            watcher = Watcher(self._roots, self._deliver, index=index)
             with self._lock:
-                if self._closed:
+                if self._is_closed:
                     return
                 self._watcher = watcher
             watcher.start()
         except (LavenderError, OSError, ImportError) as error:
-            self._post(WatchFailed(str(error)))
+            self._send(WatchFailed(str(error)))
 
-    def _deliver(self, snapshot: Snapshot) -> None:
-        if not self._closed:
-            self._post(RunsChanged(snapshot))
+    def _deliver(self, snapshot: Snapshot | FirstLook) -> None:
+        self._send(RunsChanged(snapshot))
+
+    def _send(self, message: Message) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            post = self._post
+            if post is None:
+                self._kept = message
+        if post is not None:
+            post(message)

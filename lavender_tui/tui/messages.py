@@ -9,6 +9,7 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from lavender_tui.model.plan import Proposal
+    from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.position import DataPosition
     from lavender_tui.watch.observe import Snapshot
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class RunsChanged(Message, bubble=False):
     """The watcher saw the roots again; `snapshot.sequence` grows."""
 
-    snapshot: Snapshot
+    snapshot: Snapshot | FirstLook
 
     def can_replace(self, message: Message) -> bool:
         """A newer snapshot holds everything of an older one that still waits."""
@@ -78,3 +79,15 @@ class LogRead(Message, bubble=False):
     session: int
     lines: list[str]
     files: list[tuple[str, str]] | None = None
+
+
+@dataclass
+class FilterTyped(Message):
+    """The list's filter reads `query` now."""
+
+    query: str
+
+
+@dataclass
+class FilterEnded(Message):
+    """The filter is typed to its end."""

@@ -11,7 +11,7 @@ from lavender_tui.model.text import clean, utf8
 from lavender_tui.tui import keys
 from lavender_tui.tui.log_reader import LogReader
 from lavender_tui.tui.messages import LogRead
-from lavender_tui.tui.widgets.inks import Span
+from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.log_view import LogView
@@ -20,6 +20,7 @@ from lavender_tui.tui.widgets.log_view import LogView
 class LogScreen(Screen[None]):
     """Opens on the run's own log; tab goes through the ranks' files."""
 
+    COMPONENT_CLASSES = INKS
     PLACE = keys.LOG
     BINDINGS = keys.bindings(keys.LOG)
     AUTO_FOCUS = "LogView"

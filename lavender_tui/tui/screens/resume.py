@@ -22,7 +22,7 @@ from lavender_tui.tui.messages import ProposalMade, ResumeEnded
 from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
 from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
-from lavender_tui.tui.widgets.inks import Span
+from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 class ResumeScreen(Screen[str | None]):
     """Dismissed with the new run's directory, or None when nothing was launched."""
 
+    COMPONENT_CLASSES = INKS
     PLACE = keys.RESUME
     BINDINGS = keys.bindings(keys.RESUME)
     AUTO_FOCUS = "#row-world_size"

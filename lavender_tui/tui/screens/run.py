@@ -26,7 +26,7 @@ from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.data_bars import DataBars
-from lavender_tui.tui.widgets.inks import Span, shown_path
+from lavender_tui.tui.widgets.inks import INKS, Span, shown_path
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.lines import Lines
@@ -34,12 +34,14 @@ from lavender_tui.tui.widgets.loss_plot import LossPlot
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
+    from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
 
 
 class RunScreen(RunActions, Screen[None]):
     """Live as the list is. A run that is gone stays as it was last seen, and says so."""
 
+    COMPONENT_CLASSES = INKS
     PLACE = keys.RUN
     BINDINGS = keys.bindings(keys.RUN)
     AUTO_FOCUS = "CheckpointTable"
@@ -81,7 +83,7 @@ class RunScreen(RunActions, Screen[None]):
         is_default = chosen is None or (default is not None and chosen.path == default.path)
         return None if is_default or chosen is None or not chosen.is_usable else chosen
 
-    def show_snapshot(self, snapshot: Snapshot) -> None:
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """The same run as it is now."""
         found = next((run for run in snapshot.runs if run.key == self._run.key), None)
         self._is_gone = found is None

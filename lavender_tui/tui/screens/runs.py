@@ -12,16 +12,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.reactive import var
 from textual.screen import Screen
-from textual.widgets import Input
 
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.listing import SORTINGS, View, arrange, continuations, counts
+from lavender_tui.tui.messages import FilterTyped
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.widgets.empty import EmptyList
 from lavender_tui.tui.widgets.hint import HintLine
-from lavender_tui.tui.widgets.inks import shown_path
+from lavender_tui.tui.widgets.inks import INKS, shown_path
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.run_pane import RunPane
@@ -29,10 +29,11 @@ from lavender_tui.tui.widgets.run_table import RunTable
 from lavender_tui.tui.widgets.top_bar import TopBar, count_spans
 
 if TYPE_CHECKING:
+    from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
 
 _NARROW = 100
-_LOW = 30  # a terminal lower than that has a small pane
+_LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _BARS = 6  # lines of the bars, the titles and some air
 _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
 
@@ -40,11 +41,10 @@ _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
 class RunsScreen(RunActions, Screen[None]):
     """The screen that everything starts from."""
 
+    COMPONENT_CLASSES = INKS
     PLACE = keys.LIST
     BINDINGS = [*keys.bindings(keys.LIST), ("escape", "clear_filter", "Clear the filter")]  # noqa: RUF012
     AUTO_FOCUS = "RunTable"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_NARROW, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-low"), (30, "-high")]  # noqa: RUF012
 
     view: var[View] = var(View())
 
@@ -61,8 +61,8 @@ class RunsScreen(RunActions, Screen[None]):
         yield RunTable(id="runs")
         yield EmptyList(self.lavender.roots, id="empty")
         yield RunPane(id="pane")
-        yield Input(placeholder="text or pattern in name, stage or state; ! inverts", id="filter", compact=True)
-        yield HintLine(self.lavender.hint, id="hint")
+        if self.lavender.hint:
+            yield HintLine(self.lavender.hint, id="hint")
         yield KeyBar(keys.LIST, id="keys")
 
     def on_mount(self) -> None:
@@ -73,7 +73,7 @@ class RunsScreen(RunActions, Screen[None]):
 
     # What the feed brings
 
-    def show_snapshot(self, snapshot: Snapshot) -> None:
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """New facts: rows change in place, the cursor stays on its run."""
         self._runs, self._mode = snapshot.runs, snapshot.mode
         fresh = [note for note in snapshot.notes if note not in self._notes]
@@ -118,6 +118,8 @@ class RunsScreen(RunActions, Screen[None]):
     def _fit_pane(self) -> None:
         """The pane takes what the list leaves, within limits: few runs, a larger curve."""
         height = self.size.height
+        self.set_class(height < _LOW, "-low")
+        self.set_class(height < _TINY, "-tiny")
         free = height - _BARS - len(self.query_one(RunTable).keys)
         least, most = (_PANE_LOW, _PANE_USUAL) if height < _LOW else (_PANE_USUAL, max(_PANE_USUAL, height // 3))
         self.query_one(RunPane).styles.height = max(least, min(most, free))
@@ -199,21 +201,25 @@ class RunsScreen(RunActions, Screen[None]):
         if row is not None and row.descendants:
             self.view = replace(self.view, folded=self.view.folded ^ {row.run.key})
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
+        """The line to type in is made when it is first wanted."""
+        if not self.query("#filter"):
+            from lavender_tui.tui.widgets.filter_line import FilterLine
+
+            await self.mount(FilterLine(id="filter"), before="#keys")
         self.add_class("-filtering")
-        self.query_one("#filter", Input).focus()
+        self.query_one("#filter").focus()
 
-    @on(Input.Changed, "#filter")
-    def _filter_typed(self, event: Input.Changed) -> None:
-        self.view = replace(self.view, query=event.value)
+    def on_filter_typed(self, message: FilterTyped) -> None:
+        self.view = replace(self.view, query=message.query)
 
-    @on(Input.Submitted, "#filter")
-    def _filter_done(self) -> None:
+    def on_filter_ended(self) -> None:
         self.set_class(bool(self.view.query), "-filtering")
         self.query_one(RunTable).focus()
 
-    def action_clear_filter(self) -> None:
-        self.query_one("#filter", Input).value = ""
+    async def action_clear_filter(self) -> None:
+        await self.query("#filter").remove()
+        self.view = replace(self.view, query="")
         self.remove_class("-filtering")
         self.query_one(RunTable).focus()
 

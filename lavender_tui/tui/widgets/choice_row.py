@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from lavender_tui.tui.sheet import RowView
-from lavender_tui.tui.widgets.inks import INKS, Span, spans_length, text_of
+from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 from lavender_tui.tui.widgets.lines import wrap_spans
 
 LABEL = 14
@@ -21,7 +21,6 @@ _MOST_DIGITS = 4
 class ChoiceRow(Widget, can_focus=True):
     """Draws a RowView; says what the person wants and decides nothing."""
 
-    COMPONENT_CLASSES = INKS
     BINDINGS = [  # noqa: RUF012
         Binding("right", "step(1)", "Next value", show=False),
         Binding("left", "step(-1)", "Previous value", show=False),

@@ -7,15 +7,13 @@ from textual.widget import Widget
 
 from lavender_tui.model.text import clean, count
 from lavender_tui.tui.position import DataPosition, SplitPosition, total_words
-from lavender_tui.tui.widgets.inks import INKS, Span, text_of
+from lavender_tui.tui.widgets.inks import Span, text_of
 
 _BAR_MOST = 32
 
 
 class DataBars(Widget):
     """A bar a split, as many as there is height for; the rest is named in the last line."""
-
-    COMPONENT_CLASSES = INKS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

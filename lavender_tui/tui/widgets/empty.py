@@ -10,13 +10,11 @@ from textual.reactive import var
 from textual.widget import Widget
 
 from lavender_tui.model.text import clean
-from lavender_tui.tui.widgets.inks import INKS, Span, shown_path, text_of
+from lavender_tui.tui.widgets.inks import Span, shown_path, text_of
 
 
 class EmptyList(Widget):
     """Friendly, and concrete: the roots by name and the next command to type."""
-
-    COMPONENT_CLASSES = INKS
 
     has_looked: var[bool] = var(False)
 

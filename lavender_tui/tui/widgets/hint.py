@@ -6,18 +6,15 @@ from rich.text import Text
 from textual.widget import Widget
 
 from lavender_tui.model.text import clean
-from lavender_tui.tui.widgets.inks import INKS, text_of
+from lavender_tui.tui.widgets.inks import text_of
 
 
 class HintLine(Widget):
-    """Takes no room while there is no hint."""
+    """One line in the accent's ground."""
 
-    COMPONENT_CLASSES = INKS
-
-    def __init__(self, hint: str | None, *, id: str | None = None) -> None:
+    def __init__(self, hint: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._hint = hint or ""
-        self.display = bool(hint)
+        self._hint = hint
 
     def render(self) -> Text:
         return text_of(self, [(" → ", "accent"), (clean(self._hint, 400), "strong")])

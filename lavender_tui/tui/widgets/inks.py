@@ -14,22 +14,30 @@ from textual.widget import Widget
 from lavender_tui.model.text import clean
 
 NAMES = ("accent", "good", "warn", "bad", "quiet", "faint", "strong", "title", "cursor", "cursor-away")
-INKS = {f"ink--{name}" for name in NAMES}  # every drawing widget's COMPONENT_CLASSES
+INKS = {f"ink--{name}" for name in NAMES}  # COMPONENT_CLASSES of a screen: once, not for each widget
 
 Span = tuple[str, str]  # (text, ink name or "")
 
 
 def ink(widget: Widget, name: str) -> Style:
-    """Foreground and text style of an ink on this widget, blended with its background."""
-    if not name:
-        return Style.null()
-    full = widget.get_visual_style(f"ink--{name}").rich_style
+    """Foreground and text style of an ink, blended with the screen's background."""
+    full = _of_screen(widget, name)
     return Style(color=full.color, bold=full.bold, dim=full.dim, italic=full.italic, reverse=full.reverse)
 
 
 def ground(widget: Widget, name: str = "") -> Style:
     """The widget's own style, or an ink's with its background."""
-    return widget.get_visual_style(f"ink--{name}").rich_style if name else widget.get_visual_style().rich_style
+    return _of_screen(widget, name) if name else widget.get_visual_style().rich_style
+
+
+def _of_screen(widget: Widget, name: str) -> Style:
+    """An ink of the widget's screen; nothing on a screen that has none."""
+    if not name:
+        return Style.null()
+    try:
+        return widget.screen.get_visual_style(f"ink--{name}").rich_style
+    except KeyError:
+        return Style.null()
 
 
 def fit(text: str, width: int, *, right: bool = False, elide: str = "right") -> str:

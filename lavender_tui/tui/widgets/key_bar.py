@@ -9,13 +9,11 @@ from textual import events
 from textual.widget import Widget
 
 from lavender_tui.tui.keys import Key, of_place
-from lavender_tui.tui.widgets.inks import INKS, Span, spans_length, text_of
+from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
 
 class KeyBar(Widget):
     """Drawn from the table of keys for one place; what the screen's check_action hides is left out."""
-
-    COMPONENT_CLASSES = INKS
 
     def __init__(self, place: str, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from lavender_tui.tui.listing import position
-from lavender_tui.tui.widgets.inks import INKS, fit, ground, ink
+from lavender_tui.tui.widgets.inks import fit, ground, ink
 
 GAP = 2  # cells between columns
 HEAD = 1  # the line of titles
@@ -70,7 +70,6 @@ def lay_out(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
 class LineTable(ScrollView, can_focus=True):
     """Rows by key with a cursor that stays on its row. Subclasses give `columns` and `cells`."""
 
-    COMPONENT_CLASSES = INKS
     MARGIN = 1  # the cursor's mark on the left, air on the right
     BINDINGS = [  # noqa: RUF012
         Binding("down,j", "cursor_by(1)", "Down", show=False),

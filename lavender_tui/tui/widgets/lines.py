@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from lavender_tui.tui.widgets.inks import INKS, Span, text_of
+from lavender_tui.tui.widgets.inks import Span, text_of
 
 
 def wrap_spans(spans: Sequence[Span], width: int, hang: int) -> list[list[Span]]:
@@ -43,8 +43,6 @@ def _pieces(token: str, width: int, used: int, hang: int) -> list[str]:
 
 class Lines(Widget):
     """Shows `lines`; wraps each at the widget's width with a hanging indent."""
-
-    COMPONENT_CLASSES = INKS
 
     def __init__(self, *, hang: int = 2, id: str | None = None) -> None:
         super().__init__(id=id)

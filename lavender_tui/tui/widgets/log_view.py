@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from lavender_tui.model.text import clean
-from lavender_tui.tui.widgets.inks import INKS, ground, ink
+from lavender_tui.tui.widgets.inks import ground, ink
 
 MOST_LINES = 20_000
 _LONGEST = 2_000
@@ -23,7 +23,6 @@ _BAD = ("error", "traceback", "exception", "killed", "out of memory", "nan")
 class LogView(ScrollView, can_focus=True):
     """Keeps the newest 20,000 lines; follows the end until the person scrolls up."""
 
-    COMPONENT_CLASSES = INKS
     BINDINGS = [  # noqa: RUF012
         Binding("down,j", "by(1)", "Down", show=False),
         Binding("up,k", "by(-1)", "Up", show=False),

@@ -15,7 +15,7 @@ from lavender_tui.model.series import finite
 from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.curve import draw
-from lavender_tui.tui.widgets.inks import INKS, Span, fit, spans_length, text_of
+from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
 from lavender_tui.tui.widgets.run_table import short_loss
 
 _LABEL = 9  # cells for the numbers beside the curve
@@ -27,8 +27,6 @@ _WIDE = 100  # from that width on the curve stands beside the words
 
 class RunPane(Widget):
     """Repaints only when what it would say differs."""
-
-    COMPONENT_CLASSES = INKS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

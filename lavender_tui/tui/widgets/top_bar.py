@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from lavender_tui.model.run import RunState
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
-from lavender_tui.tui.widgets.inks import INKS, Span, spans_length, text_of
+from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
 _SHORT = {
     RunState.RUNNING: "run", RunState.STALLED: "stall", RunState.FAILED: "fail", RunState.STOPPED: "stop",
@@ -20,8 +20,6 @@ _SHORT = {
 
 class TopBar(Widget):
     """One line. `left` is shown as far as it fits, `right` always, and the clock last."""
-
-    COMPONENT_CLASSES = INKS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
