@@ -211,7 +211,7 @@ def test_other_users_are_passed_over(run: Path, script: Path, start: Start, tmp_
     mine = start(sys.executable, script, LAVENDER_RUN_DIR=str(run))
     code = (
         "import os; from lavender_tui.watch.machine import find_processes;"
-        "os.setgroups([]); os.setgid(65534); os.setuid(65534);"
+        "find_processes([], {}); os.setgroups([]); os.setgid(65534); os.setuid(65534);"
         f"print(find_processes([{str(run)!r}], {{}}))"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/")
