@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from lavender_tui.demo.coverage import Coverage, judge
 from lavender_tui.demo.order import global_batches
 
 ROWS = 1536  # 48 steps
-TINY = ("--width", "16", "--layers", "1", "--experts", "2", "--epochs", "1")
+TINY = ("--width", "16", "--layers", "1", "--experts", "2")
 
 
 @pytest.fixture(scope="session")
@@ -26,18 +27,20 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def expected(corpus: Path) -> list[list[int]]:
-    """The global batches of epoch 1, as nothing interrupts it."""
-    return global_batches(str(corpus), epoch=1, num_splits=NUM_SPLITS, global_batch=GLOBAL_BATCH)
+def expected(corpus: Path) -> Callable[[int], list[list[int]]]:
+    """`expected(epoch)`: the global batches of that epoch (1-based), as nothing interrupts it."""
+    return cache(
+        lambda epoch: global_batches(str(corpus), epoch=epoch, num_splits=NUM_SPLITS, global_batch=GLOBAL_BATCH)
+    )
 
 
 @pytest.fixture
 def make_chain(tmp_path: Path, corpus: Path, nothing_survives: object) -> Iterator[Callable[..., Chain]]:
-    """`make_chain(save_seconds=0.4, pause=0.1)`: a chain of the tiny model; all of it is ended after the test."""
+    """`make_chain(save_seconds=0.4, pause=0.1, epochs=1)`: a chain of the tiny model, ended after the test."""
     chains: list[Chain] = []
 
-    def make(*, save_seconds: float = 0.4, pause: float = 0.1) -> Chain:
-        options = (*TINY, "--save-seconds", str(save_seconds), "--pause", str(pause))
+    def make(*, save_seconds: float = 0.4, pause: float = 0.1, epochs: int = 1) -> Chain:
+        options = (*TINY, "--epochs", str(epochs), "--save-seconds", str(save_seconds), "--pause", str(pause))
         directory = tmp_path / f"chain{len(chains)}"
         shutil.copytree(corpus, directory / "data")
         chains.append(Chain(str(directory), rows=ROWS, options=options))
@@ -49,6 +52,6 @@ def make_chain(tmp_path: Path, corpus: Path, nothing_survives: object) -> Iterat
 
 
 @pytest.fixture
-def coverage_of(expected: list[list[int]]) -> Callable[[Chain], Coverage]:
-    """Judges a whole chain from the rows that its trainings logged."""
-    return lambda chain: judge(chain.generations(), expected)
+def coverage_of(expected: Callable[[int], list[list[int]]]) -> Callable[..., Coverage]:
+    """`coverage_of(chain, epoch=1)` judges a whole chain from the rows that its trainings logged."""
+    return lambda chain, epoch=1: judge(chain.generations(), expected(epoch), epoch=epoch)

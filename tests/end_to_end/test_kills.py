@@ -82,5 +82,5 @@ def test_a_polite_stop_throws_no_work_away(make_chain, coverage_of):
     assert not any(one.is_alive for one in workers)
     assert read_stop(chain.run_dir).who == "the test"
     assert chain.newest_save().step == chain.trained_step()
-    coverage = resumes_exactly(chain, coverage_of, 4)
+    coverage = resumes_exactly(chain, coverage_of, 1)
     assert coverage.forgotten == 0

@@ -57,10 +57,8 @@ def last_save(chain):
     return torch.load(chain.newest_save().path, weights_only=True)
 
 
-@pytest.mark.parametrize(
-    "world_size",
-    [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(4, marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_a_resumed_run_is_the_run_that_was_never_stopped(make_chain, coverage_of, world_size):
     unbroken = make_chain(pause=0)
     unbroken.start(world_size)

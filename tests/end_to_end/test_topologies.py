@@ -50,3 +50,23 @@ def test_every_pair_of_sizes_over_resumes_in_a_row(make_chain, coverage_of, size
     live(chain, sizes, (5, 3, 7, 2, 4))
     coverage = coverage_of(chain)
     assert coverage.is_exact, coverage
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("save_seconds", "kills"),
+    [(1000, (50, 99)), (0.4, (60, 120))],
+    ids=["saved at the ends of epochs only", "saved in the middle of epochs 2 and 3"],
+)
+def test_over_the_ends_of_epochs(make_chain, coverage_of, save_seconds, kills):
+    chain = make_chain(save_seconds=save_seconds, pause=0.05, epochs=3)
+    chain.start(2)
+    for step, size in zip(kills, (4, 1), strict=True):
+        chain.wait_for_work_after_a_save(1, not_before=step)
+        chain.kill()
+        chain.wait_for_end()
+        chain.resume(size)
+    assert chain.wait_for_end() == 0
+    for epoch in (1, 2, 3):
+        coverage = coverage_of(chain, epoch)
+        assert coverage.is_exact, (epoch, coverage)
