@@ -91,7 +91,7 @@ def _head(command: Command, interpreter: str) -> tuple[str, ...]:
 
 def _options(command: Command, topology: Topology, interpreter: str) -> list[str]:
     words = ["--standalone", "--nproc-per-node", str(topology.world_size)]
-    words += words_of(without(command.options, _REPLACED))
+    words += words_of(without(command.options, _REPLACED | {"--module"}))
     # Tee: a line goes to the rank's own file, and with the rank before it into the run's log.
     words += ["--log-dir", os.path.join(topology.run_dir, RANKS), "--tee", "3"]
     # Behind a wrapper (`uv run torchrun`) only the wrapper knows which torch it is.
@@ -101,8 +101,8 @@ def _options(command: Command, topology: Topology, interpreter: str) -> list[str
         words += ["--shutdown-timeout", str(max(1, int(topology.grace) - KILL_BEFORE_OURS_SECONDS))]
     if "--signals-to-handle" in known:
         words += ["--signals-to-handle", SIGNALS]
-    if command.kind is Kind.PYTHON and command.runs == "module":
-        words.append("-m")
+    if command.runs == "module":
+        words.append("-m")  # last, beside the module that it is about
     return words
 
 
