@@ -51,7 +51,10 @@ class Limits:
     """Wall time of one pickle, looked at every few milliseconds."""
 
     max_nodes: int = 1_000_000
-    """Objects visited by one walk over the result."""
+    """Objects that one conversion to plain data may make."""
+
+    max_numbers: int = 8_000_000
+    """Whole numbers in all lists of all rank states of one file, counted wherever a list is referred to."""
 
 
 class OverLimit(UnreadableFile):

@@ -12,7 +12,7 @@ from lavender_tui.checkpoints.collector import collector_paused
 from lavender_tui.checkpoints.container import Tree, read_open
 from lavender_tui.checkpoints.files import OpenFile, file_facts
 from lavender_tui.checkpoints.formats import Content, Fields, read_fields
-from lavender_tui.checkpoints.limits import Foreign, Limits
+from lavender_tui.checkpoints.limits import Foreign, Limits, OverLimit
 from lavender_tui.checkpoints.refused import refused_globals
 from lavender_tui.checkpoints.states import states_of
 from lavender_tui.checkpoints.weights import count_elements, tensors_in
@@ -24,6 +24,7 @@ from lavender_tui.model.rank_state import summarise
 
 WRITING_SECONDS = 5.0  # a file that is not whole and was written to so recently is still being written
 _NO_FACTS = FileFacts(dev=0, inode=0, size_bytes=0, mtime_ns=0, ctime_ns=0)
+_SMALL = Limits(max_nodes=10_000)
 _BY_ENDING = {".ckpt": "lightning"}
 
 
@@ -117,6 +118,7 @@ class _Reading:
         refused = refused_globals(tree.globals)
         model = tensors_in(fields.model)
         parameters, odd = count_elements(model)
+        data, versions = _plain_dict(fields, "data"), _plain_dict(fields, "versions")
         _warn(fields, refused, odd)
         return Checkpoint(
             path=self.path,
@@ -129,8 +131,8 @@ class _Reading:
             parameters=parameters,
             has_model=bool(model),
             rank_states=self._rank_states(tree, fields, names, limits),
-            data=_plain_dict(fields.data),
-            versions=_plain_dict(fields.versions),
+            data=data,
+            versions=versions,
             keys=key_tree(tree.value) if type(tree.value) is dict else {"content": words(tree.value)},
             refused_globals=refused,
             warnings=tuple(fields.warnings),
@@ -168,9 +170,15 @@ def _warn(fields: Fields, refused: tuple[str, ...], odd: int) -> None:
         fields.warn(f"{odd} of its tensors claim more elements than they have")
 
 
-def _plain_dict(value: Any) -> dict[str, Any] | None:
-    made = to_plain(value) if type(value) is dict else None
-    return made if type(made) is dict else None
+def _plain_dict(fields: Fields, name: str) -> dict[str, Any] | None:
+    value = getattr(fields, name)
+    if type(value) is not dict:
+        return None
+    try:
+        return to_plain(value, _SMALL)
+    except OverLimit:
+        fields.warn(f"its {name} record is far too large to be one")
+        return None
 
 
 def _facts_or_none(path: str) -> FileFacts | None:

@@ -18,6 +18,7 @@ _TORCH = {
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
 }  # fmt: skip
 MOST_ELEMENTS = 65_536
+_LARGEST_WHOLE = 10**30  # no counter gets there, and Python refuses to print what is much longer
 
 
 def decode(dtype: str, raw: bytes, *, big_endian: bool = False) -> list[Any] | None:
@@ -85,11 +86,9 @@ def whole(value: Any) -> int | None:
     if type(value) in (list, tuple):
         return None
     value = single(value)
-    if type(value) is int:
-        return value
     if type(value) is float and math.isfinite(value) and value.is_integer():
-        return int(value)
-    return None
+        value = int(value)
+    return value if type(value) is int and abs(value) < _LARGEST_WHOLE else None
 
 
 def real(value: Any) -> float | None:

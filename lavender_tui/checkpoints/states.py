@@ -56,7 +56,7 @@ def states_of(
     """The states, and (path, reason) of each rank file that could not be read."""
     files = rank_files(path, names)
     rank, world_size = own_rank(path) if files else (None, None)
-    states = _inside(tree.value, os.path.basename(path), rank, world_size)
+    states = _inside(tree.value, os.path.basename(path), rank, world_size, limits)
     problems = []
     if len(files) > _MOST_FILES:
         problems.append((path, f"{len(files):,} rank files lie beside it (at most {_MOST_FILES:,} are read)"))
@@ -69,7 +69,7 @@ def states_of(
     return states, problems
 
 
-def _inside(value: Any, name: str, rank: int | None, world_size: int | None) -> list[FoundState]:
+def _inside(value: Any, name: str, rank: int | None, world_size: int | None, limits: Limits | None) -> list[FoundState]:
     """`dataset`: one state, or a list with one a rank. The whole file may be the state, or the list."""
     if type(value) is dict and "dataset" in value:
         held, where = value["dataset"], f"{name} dataset"
@@ -81,10 +81,10 @@ def _inside(value: Any, name: str, rank: int | None, world_size: int | None) -> 
         return []
     if type(held) in (list, tuple):
         return [
-            FoundState(rank=index, world_size=len(held), origin=f"{where}[{index}]", state=to_plain(one))
-            for index, one in enumerate(held)
+            FoundState(rank=index, world_size=len(held), origin=f"{where}[{index}]", state=one)
+            for index, one in enumerate(to_plain(held, limits))
         ]
-    return [FoundState(rank=rank, world_size=world_size, origin=where, state=to_plain(held))]
+    return [FoundState(rank=rank, world_size=world_size, origin=where, state=to_plain(held, limits))]
 
 
 def _from_file(file: RankFile, limits: Limits | None) -> FoundState:

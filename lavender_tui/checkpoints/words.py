@@ -177,32 +177,49 @@ def attributes(value: Any) -> dict[Any, Any]:
 def to_plain(top: Any, limits: Limits | None = None) -> Any:
     """The tree as dicts, lists, numbers, text and None; what is none of these as words. Keys become text or int.
 
-    Raises OverLimit past `max_nodes`; a list that contains itself ends in words.
+    Lists of whole numbers are not copied. Raises OverLimit past `max_nodes` or `max_numbers`; what contains itself
+    ends in words.
     """
-    left = (limits or Limits()).max_nodes
+    limits = limits or Limits()
+    left, numbers_left = limits.max_nodes, limits.max_numbers
     holder: list[Any] = [None]
     waiting: list[tuple[Any, Any, Any, tuple[int, ...]]] = [(top, holder, 0, ())]
+    numbers = _NumberLists()
     while waiting:
         value, target, place, above = waiting.pop()
         value = plain(value)
         kind = type(value)
-        if kind in (list, tuple) and set(map(type, value)) <= {int}:
-            left -= 1
-            target[place] = list(value)
+        if kind is list and numbers.holds(value):
+            target[place] = value
+            numbers_left -= len(value)
         elif kind in (dict, list, tuple) and len(above) < 32 and id(value) not in above:
-            left -= len(value)
-            if left < 0:
-                raise OverLimit("it holds too many values for a state")
+            left -= len(value) + 1
+            target[place], children = _opened(value) if left >= 0 else (None, [])
             inner = (*above, id(value))
-            if kind is dict:
-                made: Any = {}
-                items = [(key if type(key) in (str, int) else words(key), child) for key, child in value.items()]
-                made.update((key, None) for key, _ in items)
-            else:
-                made = [None] * len(value)
-                items = list(enumerate(value))
-            target[place] = made
-            waiting.extend((child, made, key, inner) for key, child in items)
+            waiting.extend((child, target[place], key, inner) for key, child in children)
         else:
             target[place] = value if kind in (str, int, float, bool, type(None)) else words(value)
+        if left < 0 or numbers_left < 0:
+            raise OverLimit("it holds too many values for a state")
     return holder[0]
+
+
+def _opened(value: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    """An empty container for the plain form of `value`, and (place in it, child) of each child."""
+    if type(value) is dict:
+        children = [(key if type(key) in (str, int) else words(key), child) for key, child in value.items()]
+        return {key: None for key, _ in children}, children
+    return [None] * len(value), list(enumerate(value))
+
+
+class _NumberLists:
+    """Which lists hold whole numbers only. Each is looked through once, however often it is referred to."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, bool] = {}
+
+    def holds(self, value: list[Any]) -> bool:
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = set(map(type, value)) <= {int}
+        return known

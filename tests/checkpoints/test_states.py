@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,17 @@ def test_which_names_may_be_checkpoints() -> None:
     ]  # fmt: skip
     assert [name for name in may if not is_checkpoint_name(name)] == []
     assert [name for name in may_not if is_checkpoint_name(name)] == []
+
+
+def test_references_of_references_are_no_state(tmp_path: Path) -> None:
+    """Tiny in the file, endless where each reference is followed."""
+    level: Any = [1.5]
+    for _ in range(30):
+        level = [level] * 10
+    counts = list(range(1000, 60_000))
+    for odd in ({"num_splits": 1, "samples_consumed_per_split": level}, [state(counts, splits=59_000)] * 2000, level):
+        main = checkpoint(tmp_path, dataset=odd, data={"filter": level})
+        start = time.perf_counter()
+        found = read_checkpoint(str(main))
+        assert time.perf_counter() - start < 20
+        assert found.is_whole and found.data is None and not found.rank_states.complete

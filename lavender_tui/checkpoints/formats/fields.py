@@ -10,6 +10,7 @@ from lavender_tui.checkpoints.scalars import flag, real, single, whole
 from lavender_tui.checkpoints.words import attributes, words
 
 MISSING: Any = object()
+_LONGEST_STAGE = 60
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,6 +125,11 @@ def take_loss(fields: Fields, key: str, value: Any) -> None:
     if fields.loss is None:
         shown = single(value)
         fields.loss_text = "none" if shown is None else words(shown, 40)
+
+
+def short(text: str) -> str:
+    """A stage, as it is, but no longer than a screen can show."""
+    return text if len(text) <= _LONGEST_STAGE else text[: _LONGEST_STAGE - 1] + "…"
 
 
 def learning_rate(optimizer: Any) -> float | None:

@@ -10,6 +10,7 @@ from lavender_tui.checkpoints.formats.fields import (
     Fields,
     learning_rate,
     look,
+    short,
     take_flag,
     take_loss,
     take_real,
@@ -20,7 +21,6 @@ from lavender_tui.checkpoints.words import words
 from lavender_tui.model.checkpoint import parse_name
 
 NAME = "lavender"
-_LONGEST_STAGE = 60
 _RNG_KEYS = ("rng", "rng_state", "random_state")
 _SCHEDULER_KEYS = ("scheduler_state_dict", "scheduler", "lr_scheduler", "lr_scheduler_state_dict")
 
@@ -58,11 +58,11 @@ def _stage(fields: Fields, value: Any) -> str | None:
         return None
     if type(value) is not str:
         fields.warn(f"stage is {words(value, 60)}, not a text")
-        return words(value, _LONGEST_STAGE)
+        return short(words(value))
     if not value.strip():
         fields.warn("stage is an empty text")
         return None
-    return value if len(value) <= _LONGEST_STAGE else value[: _LONGEST_STAGE - 1] + "…"
+    return short(value)
 
 
 def _counts(fields: Fields, top: dict[Any, Any], name: str) -> None:

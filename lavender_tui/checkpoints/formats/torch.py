@@ -16,6 +16,7 @@ from lavender_tui.checkpoints.formats.fields import (
     first,
     learning_rate,
     look,
+    short,
     take_loss,
     take_whole,
 )
@@ -161,6 +162,8 @@ def read(content: Content) -> Fields:
     fields.epochs = _quiet_whole(first(top, *layout.epochs))
     fields.step = take_whole(fields, "step", first(top, *layout.step))
     fields.world_size = _quiet_whole(first(top, *layout.world_size))
+    if layout is _PLAIN and type(top.get("stage")) is str:
+        fields.stage = short(top["stage"])
     _loss(fields, top, layout)
     _rest(fields, top)
     if layout.remark:
