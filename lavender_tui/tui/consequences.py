@@ -11,7 +11,7 @@ from lavender_tui.tui.themes import VERDICT_GLYPHS, VERDICT_INKS
 
 Span = tuple[str, str]
 _LABEL = 10
-_MOST_RANKS = 8
+_MOST_RANKS, _MOST_MARKS = 8, 8
 
 
 def lines(plan: ResumePlan, checkpoint: Checkpoint | None) -> list[list[Span]]:
@@ -75,7 +75,7 @@ def _ranks(plan: ResumePlan) -> list[list[Span]]:
     spans: list[Span] = [(f"{'ranks':<{_LABEL}}", "quiet")]
     for rank in range(min(world, _MOST_RANKS)):
         owned = owned_splits(rank, world, splits)
-        bar = "▓" * min(4, len(owned))
+        bar = "▪" * min(_MOST_MARKS, len(owned))
         which = f"{owned[0]}-{owned[-1]}" if len(owned) > 1 else f"{owned[0]}"
         # no-break spaces: a rank's words stay on one line
         spans += [(f"{rank}\u00a0", "quiet"), (bar, "accent"), (f"\u00a0{which}", ""), ("  ", "")]

@@ -97,14 +97,14 @@ def _no_start(run: Run, choice: Choice) -> list[list[Span]]:
 def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]:
     if is_training_over(checkpoint):
         return [[("✓ ", "good"), (f"{checkpoint_words(checkpoint)} is the end: nothing is left to train", "quiet")]]
+    first: list[Span] = [("r ", "accent"), ("resumes from ", "quiet")]
+    if run.is_alive:
+        first = [("x ", "accent"), ("stops it; then ", "quiet"), *first]
     lines: list[list[Span]] = [
-        [("r ", "accent"), ("resumes from ", "quiet"), (checkpoint_words(checkpoint), "strong"),
-         (f"  whole, {rank_words(checkpoint)}", "quiet")],
+        [*first, (checkpoint_words(checkpoint), "strong"), (f"  whole, {rank_words(checkpoint)}", "quiet")],
         [("  starts at ", "quiet"), (start_words(checkpoint), "")],
         [("  " + world_words(checkpoint), "quiet")],
-    ]  # fmt: skip
-    if run.is_alive:
-        lines.insert(0, [("! ", "warn"), ("still alive: stop it before it is resumed", "")])
+    ]
     lines += [_passed(path, why) for path, why in choice.passed_over[:2]]
     return lines
 

@@ -38,7 +38,7 @@ async def test_where_each_split_stands(play: Play, tmp_path: Path) -> None:
         lines = [line for line in lines_of(pilot.app) if line.strip().startswith("split ")]
         assert len(lines) == runs.SPLITS
         assert "610 / 1,000   rank 0" in lines[0] and "rank 3" in lines[7]
-        assert lines[0].count("▓") / (lines[0].count("▓") + lines[0].count("░")) == pytest.approx(0.61, abs=0.03)
+        assert lines[0].count("━") / (lines[0].count("━") + lines[0].count("─")) == pytest.approx(0.61, abs=0.03)
 
 
 async def test_the_loss_is_drawn_and_gaps_are_counted(play: Play, root: Path) -> None:

@@ -61,5 +61,5 @@ class DataBars(Widget):
         if split.fraction is not None:
             room = max(4, min(_BAR_MOST, width - len(label) - len(numbers) - len(owner) - 1))
             full = round(room * split.fraction)
-            spans += [("▓" * full, "accent"), ("░" * (room - full), "faint")]
+            spans += [("━" * full, "accent"), ("─" * (room - full), "faint")]
         return [*spans, (numbers, ""), (owner, "quiet")]

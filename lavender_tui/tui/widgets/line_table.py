@@ -249,6 +249,7 @@ class LineTable(ScrollView, can_focus=True):
         plain = self.app.current_theme.ansi and at_cursor  # 16 colours: one ink on the cursor, or nothing is legible
         if at_cursor:
             base = ground(self, "cursor" if self.has_focus else "cursor-away")
+            base += Style(reverse=plain and self.has_focus, bold=plain or None)
         segments = [Segment("▌" if at_cursor else " ", base + ink(self, "accent" if at_cursor and not plain else ""))]
         for place, (column, room) in enumerate(self._layout):
             cell = cells.get(column.key, Cell(""))

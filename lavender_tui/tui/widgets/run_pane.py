@@ -16,6 +16,7 @@ from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.curve import draw
 from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
+from lavender_tui.tui.widgets.lines import wrap_spans
 from lavender_tui.tui.widgets.run_table import short_loss
 
 _LABEL = 9  # cells for the numbers beside the curve
@@ -63,7 +64,8 @@ class RunPane(Widget):
             return [head, *self._stacked(run, facts, width, height - 1)][:height]
         beside = self._curve(run, width - _FACTS, height - 1)
         room = width - (spans_length(beside[0]) if beside else 1)
-        rows = [_cut(facts[row], room) if row < len(facts) else [] for row in range(height - 1)]
+        wrapped = [line for fact in facts for line in wrap_spans(fact, room - 1, 4)]
+        rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height - 1)]
         left: list[list[Span]] = beside or [[(" ", "")]] * (height - 1)
         return [head, *([*left[row], *rows[row]] for row in range(height - 1))]
 
