@@ -51,7 +51,8 @@ class LavenderApp(App[int]):
         self.asked_to_stop: set[str] = set()
         for theme in themes.THEMES:
             self.register_theme(theme)
-        self.theme = os.environ.get("TEXTUAL_THEME") or themes.DEFAULT
+        wanted = os.environ.get("TEXTUAL_THEME", "")
+        self.theme = wanted if wanted in self.available_themes else themes.DEFAULT
 
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()

@@ -120,6 +120,10 @@ TABLE: tuple[Key, ...] = (
         help="Half a screen down, half a screen up; pgdn and pgup a whole one",
     ),
     Key(
+        id="sheet.scroll", keys="pagedown,pageup", action="scroll_body", display="pgdn", places=(RESUME,),
+        help="Scroll to the checks and the command where they don't fit",
+    ),
+    Key(
         id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG),
         help="Back; in the list: clear the filter",
     ),
@@ -135,7 +139,7 @@ TABLE: tuple[Key, ...] = (
 )  # fmt: skip
 
 # Rows move themselves (widgets/line_table.py): these are in the table for the help, not bound by a screen.
-_BOUND_BY_WIDGETS = frozenset({"move", "move.ends", "move.half", "sheet.change", "sheet.next"})
+_BOUND_BY_WIDGETS = frozenset({"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll"})
 
 
 def of_place(place: str) -> tuple[Key, ...]:

@@ -74,7 +74,9 @@ async def test_it_opens_filled_in_and_ready(play: Play, root: Path, size: tuple[
         assert "[4]" in shown and "num_splits 8" in shown and "[exact]" in shown
         assert "epoch 1 of 3, after 960 rows" in shown
         assert "0 rows   loses 0 rows" in shown
-        assert "⏎ launches" in shown
+        assert "⏎ launches" in shown and "esc back" in shown and "? help" in shown
+        await press(pilot, "pagedown", "pagedown", "pagedown")
+        await until_shown(pilot, "torch.distributed.run")
 
 
 async def test_a_world_size_that_does_not_divide_says_which_do(play: Play, root: Path) -> None:

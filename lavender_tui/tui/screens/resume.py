@@ -36,7 +36,11 @@ class ResumeScreen(Screen[str | None]):
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.RESUME
-    BINDINGS = keys.bindings(keys.RESUME)
+    BINDINGS = [  # noqa: RUF012
+        *keys.bindings(keys.RESUME),
+        ("pagedown", "scroll_body(1)", "Scroll down"),
+        ("pageup", "scroll_body(-1)", "Scroll up"),
+    ]
     AUTO_FOCUS = "#row-world_size"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (104, "-wide")]  # noqa: RUF012
 
@@ -208,6 +212,10 @@ class ResumeScreen(Screen[str | None]):
         self._sheet.refusals = {}
         self._show_rows()
         self._ask()
+
+    def action_scroll_body(self, pages: int) -> None:
+        body = self.query_one("#body", VerticalScroll)
+        body.scroll_relative(y=pages * max(1, body.size.height - 2), animate=False)
 
     def action_launch(self) -> None:
         if self._is_waiting or self._launching_since is not None:

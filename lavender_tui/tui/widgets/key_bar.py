@@ -11,6 +11,8 @@ from textual.widget import Widget
 from lavender_tui.tui.keys import Key, of_place
 from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
+_KEPT = ("back", "help", "quit")  # the last ones, and never left out: their room is set aside
+
 
 class KeyBar(Widget):
     """Drawn from the table of keys for one place; what the screen's check_action hides is left out."""
@@ -40,14 +42,13 @@ class KeyBar(Widget):
         spans: list[Span] = [(" ", "")]
         self._marks = []
         usable = self._usable()
+        kept = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in _KEPT)
         for key in usable:
             is_dim = self._may(key) is None
             entry: list[Span] = [(key.shown, "faint" if is_dim else "accent")]
             entry += [(f" {key.label}", "faint" if is_dim else "quiet"), ("  ", "")]
             start = spans_length(spans)
-            # help and quit come last and are kept: room for them is set aside
-            rest = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in ("help", "quit"))
-            room = self.size.width - (0 if key.id in ("help", "quit") else rest)
+            room = self.size.width - (0 if key.id in _KEPT else kept)
             if start + spans_length(entry[:2]) > room:
                 continue
             spans += entry
