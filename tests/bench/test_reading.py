@@ -106,7 +106,7 @@ def seconds_of(reader: str, path: str) -> float:
 def test_times(big: str, capsys: pytest.CaptureFixture[str]) -> None:
     """In turns, and the best of each, so that other work on the machine meets all of them alike."""
     times: dict[str, float] = {}
-    for _ in range(8):
+    for _ in range(10):
         for reader in READERS:
             times[reader] = min(times.get(reader, 1e9), seconds_of(reader, big))
     tree, c, safe = times["read_tree"], times["C unpickler"], times["torch.load"]

@@ -241,6 +241,7 @@ BROKEN: dict[str, tuple[bytes, Wholeness, str]] = {
     "tar": (_tar(), Wholeness.FOREIGN, "tar"),
     "noise": (bytes((index * 7919 + 13) % 256 for index in range(4096)), Wholeness.FOREIGN, "torch.save"),
     "office file": (_plain_zip("[Content_Types].xml"), Wholeness.FOREIGN, "data.pkl"),
+    "exported program": (_plain_zip("x/models/model.json", "x/archive_format"), Wholeness.FOREIGN, "torch.export"),
     "empty zip": (_plain_zip(), Wholeness.FOREIGN, "data.pkl"),
     "pickle too deep in the zip": (_plain_zip("a/b/c/data.pkl"), Wholeness.FOREIGN, "data.pkl"),
     "data.pkl twice": (_TWO, Wholeness.DAMAGED, "twice"),
