@@ -43,6 +43,14 @@ def corpus(home: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+def interpreter(home: Path) -> Path:
+    """The Python that runs this, under a name that anybody could have."""
+    python = home / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    python.symlink_to(sys.executable)
+    return python
+
+
 def story(home: Path, data: dict[str, object]) -> Path:
     """Runs as a week of training leaves them."""
     root = home / "exp" / "checkpoints"
@@ -51,7 +59,8 @@ def story(home: Path, data: dict[str, object]) -> Path:
         runs.save(failed, count, loss=2.71 - count / 200, each=count * 100 + 100, world_size=4, data=data,
                   age_seconds=3 * HOUR + (60 - count) * 660)  # fmt: skip
     runs.metrics(failed, runs.falling(400, start=4.3, end=2.4))
-    runs.launched(failed, runs.script(home / "exp"))
+    _, *script = runs.script(home / "exp")
+    runs.launched(failed, [str(interpreter(home)), *script])
     runs.ended(failed, signal="SIGKILL", error="rank 2: out of memory", ago=3 * HOUR - 660)
     cut = root / "run-2026-04-23_10-00-01"
     for count in range(14, 20):
@@ -178,7 +187,9 @@ async def resume_and_live(camera: Camera, root: Path, data: dict[str, object]) -
 
 async def main(wanted: set[str]) -> None:
     camera = Camera(wanted)
-    with tempfile.TemporaryDirectory() as home:
+    home = os.path.join(tempfile.gettempdir(), "anna")  # it is seen in the pictures
+    os.mkdir(home)
+    try:
         os.environ["HOME"] = home
         data = corpus(Path(home))
         root = story(Path(home), data)
@@ -196,6 +207,8 @@ async def main(wanted: set[str]) -> None:
         await resume_and_live(camera, root, data)
         shutil.rmtree(root)
         await play(root, (100, 24), picture(camera, "empty"))
+    finally:
+        shutil.rmtree(home)
 
 
 if __name__ == "__main__":
