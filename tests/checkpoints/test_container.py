@@ -383,7 +383,8 @@ def test_a_tensor_loss_costs_only_its_bytes(tmp_path: Path) -> None:
 
 def test_the_import_is_light() -> None:
     code = (
-        "import sys; before = set(sys.modules); import lavender_tui.checkpoints;"
+        "import sys; from lavender_tui.checkpoints import *; from lavender_tui.checkpoints import __all__;"
+        "assert all(name in globals() for name in __all__);"
         "print([one for one in ('torch', 'numpy', 'lancedb', 'textual', 'pyarrow', 'psutil') if one in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
