@@ -14,17 +14,17 @@ from lavender_tui.checkpoints import is_checkpoint_name, read_checkpoint
 from lavender_tui.demo.coverage import Coverage, Generation, judge, logged_steps
 from lavender_tui.errors import LaunchFailed, LavenderError
 from lavender_tui.launch import start, stop
+from lavender_tui.launch.command import build
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import new_run_id, read_exit, read_launch, send_signal
 from lavender_tui.launch.run_dir import new_run_dir
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.plan import Launch
 from lavender_tui.resume import Launched, Options, Target, carry_out, propose
 
 NUM_SPLITS = 8
 GLOBAL_BATCH = 32
 POLL_SECONDS = 0.05
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+EXAMPLE = "lavender_tui.demo.train"
 
 
 class DemoFailed(LavenderError):
@@ -49,16 +49,12 @@ class Chain:
         _python("lavender_tui.demo.corpus", self.data, "--rows", str(self.rows))
 
     def start(self, world_size: int) -> str:
-        """Start it fresh on `world_size` ranks; returns the run's directory. Raises LaunchFailed."""
+        """Start it fresh, under torchrun for more than one rank; returns the run's directory. Raises LaunchFailed."""
         run_dir = new_run_dir(self.root)
-        script = ("-m", "lavender_tui.demo.train", "--data", self.data, "--root", self.root, *self.options)
-        launch = Launch(
-            backend="torchrun",
-            argv=(sys.executable, *TORCHRUN, str(world_size), *script),
-            cwd=self.directory,
-            env={"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
-        )
-        start(launch, run_dir, run_id=new_run_id(run_dir), world_size=world_size)
+        run_id = new_run_id(run_dir)
+        words = (sys.executable, "-m", EXAMPLE, "--data", self.data, "--root", self.root, *self.options)
+        launch = build(words, world_size=world_size, run_dir=run_dir, run_id=run_id, cwd=self.directory)
+        start(launch, run_dir, run_id=run_id, world_size=world_size, command=words)
         self.runs.append(run_dir)
         return run_dir
 

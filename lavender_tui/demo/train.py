@@ -91,7 +91,8 @@ def train(options: argparse.Namespace) -> None:
                 step += 1
                 note_rows(noted, epoch, step, rows)
                 manager.log(step=step, loss=loss, lr=scheduler.get_last_lr()[0])
-                manager.maybe_save("pretrain", epoch=epoch, epochs=options.epochs)
+                if manager.maybe_save("pretrain", epoch=epoch, epochs=options.epochs):
+                    print(f"epoch {epoch} step {step} loss {loss:.4f}: saved")
                 time.sleep(options.pause)
             manager.save("pretrain", epoch=epoch, epochs=options.epochs, epoch_complete=True)
 
