@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import unicodedata
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import quote_from_bytes
 
 NONE = "–"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _MAX_MARKS = 2  # combining marks kept after one letter; more only smear over the neighbouring cells
 
 
@@ -64,8 +66,8 @@ def is_utf8(path: str) -> bool:
 
 
 def utf8(path: str) -> str:
-    """A path as valid UTF-8 text; bytes that aren't become U+FFFD."""
-    return path if is_utf8(path) else os.fsencode(path).decode("utf-8", "replace")
+    """A path, or any text from a file, as valid UTF-8; bytes and surrogates that aren't become U+FFFD."""
+    return _SURROGATES.sub("\ufffd", path)
 
 
 def percent_encoded(path: str) -> str:

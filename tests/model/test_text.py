@@ -95,15 +95,16 @@ def test_times_are_iso_8601_in_utc_and_impossible_ones_are_none() -> None:
 
 
 def test_json_is_strict_whatever_it_is_given() -> None:
-    document = {"loss": math.nan, "more": [math.inf, 1.5, ("x", True)], "name\udcff": "a\udcffb", 3: None}
+    document = {"loss": math.nan, "more": [math.inf, 1.5, ("x", True)], "name\udcff": "a\udcffb\ud800", 3: None}
     read = json.loads(text.strict_json(document), parse_constant=pytest.fail)
-    assert read == {"loss": None, "more": [None, 1.5, ["x", True]], "name\ufffd": "a\ufffdb", "3": None}
+    assert read == {"loss": None, "more": [None, 1.5, ["x", True]], "name\ufffd": "a\ufffdb\ufffd", "3": None}
 
 
 def test_a_path_that_is_no_utf8_keeps_its_bytes_in_percent_encoding() -> None:
     assert text.percent_encoded("run-\udcc3(") == "run-%C3%28"
     assert text.utf8("run-\udcc3(") == "run-\ufffd("
     assert text.utf8("run-é") == "run-é"
+    assert text.utf8("x\ud800y") == "x\ufffdy"  # no path has it, but text from a file may
 
 
 def test_fractions_and_counts() -> None:
