@@ -21,7 +21,7 @@ from lavender_tui.model.run import (
     decide_state,
     started_at_from_name,
 )
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import clean, plural
 from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Found, Listing
@@ -280,10 +280,13 @@ def _warnings(
         name = clean(os.path.basename(newest.path))
         warnings.append(f"the file time of {name}{more} lies {ahead:,.0f} min in the future: the clocks differ")
     if tail is not None and tail.bad_lines:
-        warnings.append(f"{METRICS_NAME}: {tail.bad_lines:,} lines can't be read and are left out")
+        count = plural(tail.bad_lines, "line")
+        warnings.append(f"{METRICS_NAME}: {count} can't be read, left out")
     if orphans := [str(one.pid) for one in processes if one.role == "orphan"]:
         pids = ", ".join(orphans[:8]) + (", …" if len(orphans) > 8 else "")
-        warnings.append(f"left over: {len(orphans)} live processes without the one that led them ({pids})")
+        warnings.append(
+            f"left over, the one that led them is gone: {plural(len(orphans), 'process', 'processes')} ({pids})"
+        )
     warnings += ignored
     hidden = len(warnings) - MAX_SHOWN_WARNINGS
     return tuple(warnings) if hidden <= 1 else (*warnings[:MAX_SHOWN_WARNINGS], f"and {hidden} more warnings")

@@ -86,7 +86,7 @@ class MetricsTail:
     def _take_line(self, line: bytes) -> None:
         point = parse_line(line)
         if point is None:
-            self.bad_lines += 1
+            self.bad_lines += not _is_other_record(line)
             return
         self._points.append(point)
         if len(self._points) >= 2 * self._max_points:
@@ -112,6 +112,15 @@ def parse_line(line: bytes) -> LossPoint | None:
     if isinstance(step, bool) or not isinstance(step, int) or not -(2**63) <= step < 2**63:
         return None
     return LossPoint(step=step, loss=_loss(record), lr=_finite(record.get("lr")))
+
+
+def _is_other_record(line: bytes) -> bool:
+    """A whole record about something else than a step, such as how the training ended: nothing is wrong with it."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and not any(key in record for key in _STEP_KEYS)
 
 
 def _loss(record: dict[str, Any]) -> float | None:

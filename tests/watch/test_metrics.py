@@ -81,6 +81,14 @@ def test_bad_lines_are_counted_and_passed_over(path: Path):
     assert tail.bad_lines == 2
 
 
+def test_a_record_about_something_else_than_a_step_is_no_bad_line(path: Path):
+    path.write_bytes(lines({"step": 1, "loss": 1.0}, {"event": "end", "at_step": 1}) + b"[1]\n")
+    tail = MetricsTail(str(path))
+    tail.read()
+    assert [point.step for point in tail.points] == [1]
+    assert tail.bad_lines == 1  # the list
+
+
 def test_a_truncated_file_starts_anew(path: Path):
     path.write_bytes(lines(*({"step": step, "loss": 1.0} for step in range(50))))
     tail = MetricsTail(str(path))

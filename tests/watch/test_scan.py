@@ -179,7 +179,7 @@ def test_losses_come_from_metrics_else_from_the_saves(run: Path, tmp_path: Path)
     (run / "metrics.jsonl").write_text('{"step": 10, "loss": 1.5}\nbad\n{"step": 20, "loss": 1.25}\n{"ste')
     found = only(tmp_path)
     assert [(point.step, point.loss) for point in found.losses] == [(10, 1.5), (20, 1.25)]
-    assert found.warnings == ("metrics.jsonl: 1 lines can't be read and are left out",)
+    assert found.warnings == ("metrics.jsonl: 1 line can't be read, left out",)
 
 
 def test_lineage_and_world_size_from_the_plan(run: Path, tmp_path: Path):
