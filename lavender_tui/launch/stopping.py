@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
 from lavender_tui.launch.files import LAUNCH, STOP
 from lavender_tui.launch.living import belongs_here, members
@@ -86,8 +87,9 @@ def stop(
         why=why,
         grace_seconds=grace,
     )
+    before = _saves(run_dir)
     wrote = _announce(run_dir, asked)
-    stopping = _Stopping(run_dir, record, supervisor, 0.0 if kill else grace)
+    stopping = _Stopping(run_dir, record, supervisor, 0.0 if kill else grace, before)
     try:
         stopping.ask(kill)
     except PermissionError as error:
@@ -100,6 +102,20 @@ def stop(
             words += "; no supervisor is left to end it by force later"
         return StopOutcome(how="asked", words=words, supervised=supervisor is not None)
     return stopping.finish()
+
+
+def _saves(run_dir: str) -> set[tuple[str, int, int]]:
+    """Name, time and size of each checkpoint in the directory: what is new after a stop was saved by it."""
+    found = set()
+    try:
+        with os.scandir(run_dir) as entries:
+            for entry in entries:
+                if is_checkpoint_name(entry.name):
+                    stat = entry.stat(follow_symlinks=False)
+                    found.add((entry.name, stat.st_mtime_ns, stat.st_size))
+    except OSError:
+        return found  # then nothing is said to be saved
+    return found
 
 
 def _record(run_dir: str) -> LaunchRecord | None:
@@ -184,8 +200,16 @@ def _this_person() -> str:
 class _Stopping:
     """A stop under way, by the supervisor where one lives and by ourselves where none does."""
 
-    def __init__(self, run_dir: str, record: LaunchRecord | None, supervisor: ProcessId | None, grace: float) -> None:
+    def __init__(
+        self,
+        run_dir: str,
+        record: LaunchRecord | None,
+        supervisor: ProcessId | None,
+        grace: float,
+        saves_before: set[tuple[str, int, int]],
+    ) -> None:
         self.run_dir, self.record, self.supervisor, self.grace = run_dir, record, supervisor, grace
+        self.saves_before = saves_before
         self.since = time.monotonic()
         self.killed = False
 
@@ -283,5 +307,9 @@ class _Stopping:
         elif killed:
             how, words = "killed", "had to be killed: it did not end in time"
         else:
-            how, words = "ended", f"saved and ended {seconds:.1f} s after it was asked"
+            saved = bool(_saves(self.run_dir) - self.saves_before)
+            how = "ended"
+            words = f"saved and ended {seconds:.1f} s after it was asked"
+            if not saved:
+                words = f"ended {seconds:.1f} s after it was asked, without a new checkpoint in its directory"
         return StopOutcome(how=how, words=words, waited_seconds=seconds, left=tuple(left), supervised=supervised)

@@ -42,7 +42,8 @@ WITNESS = POLITE.replace(
 def test_the_intent_is_on_disk_before_the_signal(lab: Lab) -> None:
     run_dir, _ = lab.train(WITNESS)
     outcome = launch.stop(run_dir, who="ada@lab (pts/3)", why="enough")
-    assert outcome.how == "ended" and outcome.has_ended and outcome.supervised and "saved and ended" in outcome.words
+    assert outcome.how == "ended" and outcome.has_ended and outcome.supervised
+    assert "without a new checkpoint" in outcome.words
     assert "saw True" in lab.log(run_dir)
     asked = read_stop(run_dir)
     assert asked is not None and (asked.who, asked.how, asked.why) == ("ada@lab (pts/3)", "graceful", "enough")
@@ -50,6 +51,15 @@ def test_the_intent_is_on_disk_before_the_signal(lab: Lab) -> None:
     assert ended is not None and ended.code == 0 and ended.stop is not None and ended.stop["who"] == "ada@lab (pts/3)"
     facts = end_facts(run_dir)
     assert facts is not None and facts.stop_requested and facts.stop_by == "ada@lab (pts/3)" and facts.error is None
+
+
+def test_saved_is_said_only_of_a_checkpoint_that_is_new(lab: Lab) -> None:
+    save = '    open(os.environ["LAVENDER_RUN_DIR"] + "/a-0002.pt", "w")\n    sys.exit(0)'
+    saving = POLITE.replace("    sys.exit(0)", save)
+    run_dir, _ = lab.train(saving)
+    open(os.path.join(run_dir, "a-0001.pt"), "w").close()
+    assert launch.stop(run_dir).words.startswith("saved and ended ")
+    assert os.path.exists(os.path.join(run_dir, "a-0002.pt"))
 
 
 def test_a_run_that_ended_is_not_stopped_again(lab: Lab) -> None:
