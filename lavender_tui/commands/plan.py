@@ -64,7 +64,7 @@ def lines(plan: ResumePlan) -> list[tuple[str, str]]:
         ("checkpoint", text.clean(plan.source.checkpoint)),
         ("world_size", f"{plan.world_size_previous or '?'} → {plan.world_size}"),
         ("start", f"{plan.start.policy.value}, epoch {plan.start.epoch}"),
-        ("replayed", "unknown: no rank states" if replayed is None else text.plural(replayed, "sample")),
+        ("replayed", "unknown: no whole set of rank states" if replayed is None else text.plural(replayed, "sample")),
         ("batch", f"{plan.batch.global_size or '?'} = {plan.world_size} × {plan.batch.per_rank or '?'}"),
         ("workers", f"{plan.batch.num_workers} per rank"),
         ("command", text.clean(shlex.join(plan.launch.argv))),

@@ -32,8 +32,10 @@ def gather(checkpoint: Checkpoint, *, world_size: int | None = None, num_workers
     """Read and check the states that belong to this checkpoint. `world_size`: ranks that saved, as the record says.
 
     Only files of the checkpoint's own stem are taken, so that another save's are never mixed in. Never raises for what
-    the files hold.
+    the files hold; of a checkpoint that isn't whole nothing is read again.
     """
+    if not checkpoint.is_whole:
+        return Gathered(set=StateSet(), facts=save_facts(checkpoint, {}, world_size=world_size))
     content = _content(checkpoint)
     facts = save_facts(checkpoint, content, world_size=world_size, num_workers=num_workers)
     try:

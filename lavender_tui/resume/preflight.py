@@ -24,9 +24,12 @@ MANY_SAVES = 3  # with room for fewer it is said
 
 
 def preflight(it: Situation) -> tuple[Check, ...]:
-    """All checks, in the order in which a person wants to read them."""
+    """All checks, in the order in which a person wants to read them.
+
+    Of a file that isn't whole only that is said: where it would start, and with what, nobody knows.
+    """
     checks: list[Check] = []
-    for look in _LOOKS:
+    for look in _LOOKS if it.checkpoint.is_whole else (_checkpoint, _name_and_content):
         checks += look(it)
     return tuple(checks)
 
@@ -42,6 +45,9 @@ def _checkpoint(it: Situation) -> list[Check]:
     checks = [passed("checkpoint.whole", f"the checkpoint is whole ({text.size(one.facts.size_bytes)})", where)]
     if not one.has_model:
         return [*checks, refuse("checkpoint.model", "the checkpoint holds no model weights", where, "take another one")]
+    if not one.parameters:
+        what = "the checkpoint's model has no weights of its own: it is a part of another checkpoint, or an empty one"
+        return [*checks, refuse("checkpoint.model", what, where, "take another one")]
     checks.append(passed("checkpoint.model", f"model weights: {text.count(one.parameters)} parameters"))
     if one.has_optimizer:
         checks.append(passed("checkpoint.optimizer", "the optimizer's state is there"))
@@ -94,6 +100,8 @@ def _epoch(it: Situation) -> list[Check]:
     if it.policy is Policy.EXACT and not (it.set.found or it.set.checks):
         what = "exact needs the rank states, and the checkpoint has none"
         return [refuse("epoch.rule", what, said, "replay-epoch reads the epoch from its start")]
+    if it.policy is Policy.EXACT and not it.set.is_complete:
+        return []  # the states' own checks say why not
     if one.epochs is not None and it.epoch > one.epochs:
         what = f"it would start in epoch {it.epoch} of {one.epochs}"
         asked = it.policy in (Policy.SKIP_EPOCH, Policy.NEXT_EPOCH) and not one.epoch_complete
@@ -229,13 +237,15 @@ def _place(it: Situation) -> list[Check]:
     where = text.clean(root)
     if not os.access(existing, os.W_OK | os.X_OK):
         what = "the new run's directory can't be made: no right to write there"
-        return [refuse("place.writable", what, where, "choose another root")]
+        return [refuse("place.writable", what, where, "make it writable, or choose another root (--root)")]
     checks = [passed("place.writable", "the new run's directory can be made", where)]
     size, free = max(1, it.checkpoint.facts.size_bytes), shutil.disk_usage(existing).free
     room = f"{text.size(free)} free, one save is {text.size(size)}"
     if free < size:
         checks.append(
-            refuse("place.space", f"no room for a single save: {room}", where, "make room, or choose another root")
+            refuse(
+                "place.space", f"no room for a single save: {room}", where, "make room, or choose another root (--root)"
+            )
         )
     elif free < MANY_SAVES * size:
         checks.append(warn("place.space", f"{room}: room for {free // size}", where))

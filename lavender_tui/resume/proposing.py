@@ -114,9 +114,9 @@ def _command(chosen: Chosen, options: Options) -> tuple[commands.CommandSource |
 
 
 def plan_of(it: Situation, checks: tuple[Check, ...], *, run_dir: str) -> tuple[ResumePlan | None, tuple[Check, ...]]:
-    """(the plan, ()), or (a plan that can't start anything, why); None where there is no whole checkpoint."""
+    """(the plan, ()), or (a plan that can't start anything, why); None without a whole checkpoint or a known start."""
     checkpoint, epoch = it.checkpoint, it.epoch
-    if not checkpoint.is_whole:
+    if not checkpoint.is_whole or (epoch is None and not it.epoch_may_be_absent):
         return None, ()
     start_epoch = epoch if epoch is not None else 1
     plan = ResumePlan(
@@ -166,9 +166,11 @@ def _source(it: Situation) -> Source:
 
 def _replayed(it: Situation) -> int | None:
     """Rows that are read a second time: none, or in a replayed epoch what was read of it, where anything says that."""
+    merged = it.merged
+    if it.policy is Policy.EXACT:
+        return None if merged is None else 0
     if it.policy is not Policy.REPLAY_EPOCH:
         return 0
-    merged = it.merged
     if merged is None or it.checkpoint.epoch_complete:
         return None if merged is None else 0
     return sum(merged["samples_consumed_per_split"])

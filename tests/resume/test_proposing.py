@@ -57,7 +57,9 @@ def test_without_states_the_epoch_rule_decides(run: str, fields: dict[str, Any],
 @pytest.mark.parametrize("epoch", [None, "3", True])
 def test_an_epoch_that_is_no_whole_number_is_refused_not_guessed(run: str, epoch: Any) -> None:
     save(run, epoch=epoch)
-    assert refusals(proposed(run)) == ["epoch.rule"]
+    proposal = proposed(run)
+    assert refusals(proposal) == ["epoch.rule"]
+    assert proposal.plan is None
 
 
 def test_a_complete_epoch_gives_the_next_one_with_nothing_read(run: str) -> None:
@@ -192,7 +194,7 @@ def test_newer_files_that_cannot_be_used_are_named(run: str) -> None:
     assert [path for path, _ in proposal.passed_over] == [cut]
     assert "checkpoint.newer" in warnings(proposal)
     named = proposed(cut)
-    assert refusals(named)[0] == "checkpoint.whole" and named.plan is None
+    assert [one.id for one in named.checks] == ["checkpoint.whole"] and named.plan is None
 
 
 def test_missing_parts_are_named_before_the_launch(run: str) -> None:
@@ -200,6 +202,18 @@ def test_missing_parts_are_named_before_the_launch(run: str) -> None:
     assert "checkpoint.optimizer" in warnings(proposed(run))
     weightless = save(run, 2, drop=("model_state_dict",))
     assert "checkpoint.model" in refusals(proposed(weightless)) + refusals(proposed(weightless))
+
+
+def test_a_model_without_a_single_weight_is_a_part_of_something_else(run: str) -> None:
+    shard = save(run, 1, model_state_dict={"frozen": None})
+    assert refusals(proposed(shard)) == ["checkpoint.model"]
+
+
+def test_exactly_where_it_stopped_is_never_said_of_states_that_are_refused(run: str) -> None:
+    save(run, dataset=[row(), row(splits=8)], world_size=2)
+    proposal = proposed(run)
+    assert proposal.is_refused and "epoch.rule" not in [one.id for one in proposal.checks]
+    assert proposal.plan is not None and proposal.plan.start.samples_replayed is None
 
 
 def test_a_root_without_anything_usable_and_a_path_that_is_not_there(tmp_path: Path) -> None:
