@@ -83,6 +83,7 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["local", "torchrun"]),
             help="How to start it (default: torchrun, where more than one rank runs).",
         ),
+        click.option("--root", metavar="DIR", help="Where the new run is made (default: beside the old one)."),
         JSON,
     )
     for option in reversed(options):

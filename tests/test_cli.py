@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from lavender_tui.cli import split_command
+from lavender_tui.commands.export import shown
+from tests.resume.saves import save
 
 
 def lavender(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -58,6 +60,28 @@ def test_exit_codes_and_one_line_an_error(tmp_path: Path, args: tuple[str, ...],
         assert done.stdout == ""
 
 
+def test_a_refused_resume_ends_with_what_where_and_what_to_do(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-24_18-53-41"
+    run.mkdir()
+    cut = run / "pretrain-10-00-00-0001.pt"
+    cut.write_bytes(b"PK\x03\x04" + b"x" * 500)
+    done = lavender("resume", str(cut), "--", "true")
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and done.stdout == ""
+    assert last.startswith("lavender-tui: not resumed: ") and str(cut) in last and last.endswith("Take an earlier one")
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]
+
+
+def test_a_new_run_can_be_made_under_another_root(tmp_path: Path) -> None:
+    run = tmp_path / "here" / "run-2026-04-24_18-53-41"
+    save(str(run))
+    document = json.loads(
+        lavender("plan", str(run), "--root", str(tmp_path / "there"), "--json", "--", sys.executable, "x.py").stdout
+    )
+    assert not document["refused"]
+    assert Path(document["run_dir"]).parent == tmp_path / "there" and not (tmp_path / "there").exists()
+
+
 def test_without_a_terminal_the_list_is_printed_instead_of_the_app(tmp_path: Path) -> None:
     done = lavender(str(tmp_path))
     assert done.returncode == 0
@@ -86,6 +110,11 @@ def test_settings_come_from_the_environment_and_a_bad_one_is_only_said(tmp_path:
     assert done.returncode == 0
     assert "poll_seconds" in done.stderr
     assert str(tmp_path / "mine") in done.stderr
+
+
+def test_a_terminal_gets_no_control_codes_in_a_csv() -> None:
+    assert shown("run,path\nrun-\x1b[31m,/x\n", "csv") == "run,path\nrun-\\x1b[31m,/x\n"
+    assert shown('{"a": "\u202e"}', "json") == '{"a": "\u202e"}'
 
 
 def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def run(roots: Sequence[str], *, form: str = "json", output: str | None = None, 
 
     written = render(scan(named), form=form, roots=named)
     if output is None or output == "-":
-        sys.stdout.write(written)
+        sys.stdout.write(shown(written, form) if sys.stdout.isatty() else written)
         sys.stdout.flush()
     else:
         from lavender_tui.launch.record import write_atomically
@@ -55,6 +55,11 @@ def render(runs: Sequence[Run], *, form: str, roots: Sequence[str]) -> str:
     if form == "jsonl":
         return "".join(text.strict_json(document) + "\n" for document in documents)
     return render_csv(documents) if form == "csv" else render_md(documents)
+
+
+def shown(written: str, form: str) -> str:
+    """As a terminal may have it: control codes in a csv's names would be obeyed there. JSON and md have none."""
+    return "\n".join(map(text.clean, written.split("\n"))) if form == "csv" else written
 
 
 def render_csv(documents: Sequence[dict[str, Any]]) -> str:

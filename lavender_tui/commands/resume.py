@@ -8,7 +8,7 @@ from lavender_tui.commands.plan import options_of, show, target_of
 from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, Refused
 from lavender_tui.model import text
-from lavender_tui.model.plan import Verdict
+from lavender_tui.model.plan import Proposal, Verdict
 
 
 def run(
@@ -25,8 +25,7 @@ def run(
     if proposal.is_refused:
         if as_json:
             show(proposal, as_json=True)
-        refusing = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
-        raise Refused(f"not resumed: {refusing[0].what if refusing else 'nothing to resume'}", checks=proposal.checks)
+        raise refused(proposal)
     again = [
         check.evidence for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN
     ]
@@ -55,6 +54,17 @@ def run(
 
         return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0)
     return 0
+
+
+def refused(proposal: Proposal) -> Refused:
+    """The first reason against it, whole: it is the last line that a script's log shows."""
+    from lavender_tui.resume.request import sentence_case
+
+    first = next((check for check in proposal.checks if check.verdict is Verdict.REFUSE), None)
+    if first is None:
+        return Refused("not resumed: there is nothing to resume", checks=proposal.checks)
+    what = f"not resumed: {first.what}" + (f" ({first.evidence})" if first.evidence else "")
+    return Refused(what, hint=sentence_case(first.remedy), checks=proposal.checks)
 
 
 def _carry_out(proposal: Any, *, yes: bool) -> Any:
