@@ -5,26 +5,17 @@ Both run in a pseudo-terminal of 120x40, in turns, so that load on the machine m
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import select
 import shutil
-import signal
 import statistics
-import struct
-import sys
-import termios
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.bench.terminal import OURS, Terminal
 from tests.tui import runs
 
 RUNS, CHECKPOINTS, ROUNDS = 200, 10, 7
 MOST = 1.5
-OURS = "import sys; from lavender_tui.tui.app import run_app; sys.exit(run_app(sys.argv[1:]))"
 BARE = """
 from textual.app import App
 from textual.widgets import DataTable
@@ -54,24 +45,8 @@ def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def seconds_to_rows(cache: Path, *arguments: str) -> float:
     """From before the fork until the name of a run is on the terminal."""
-    started = time.perf_counter()
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        os.environ.update({"TERM": "xterm-256color", "COLORTERM": "truecolor"})
-        os.environ.update({"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache)})
-        os.execv(sys.executable, [sys.executable, "-c", *arguments])
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    written = b""
-    try:
-        while b"run-2026-01-01_0" not in written:
-            assert time.perf_counter() - started < 60, written[-2000:]
-            if select.select([descriptor], [], [], 0.5)[0]:
-                written += os.read(descriptor, 65536)
-        return time.perf_counter() - started
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(descriptor)
+    with Terminal(cache, *arguments) as terminal:
+        return terminal.wait_for(b"run-2026-01-01_0") - terminal.started
 
 
 @pytest.mark.bench
