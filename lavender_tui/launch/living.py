@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 
 from lavender_tui.launch import identity
-from lavender_tui.launch.record import LaunchRecord, ProcessId, read_launch
+from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
 
 RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
 
 
 def is_alive(run_dir: str) -> bool:
-    """Does the run's recorded supervisor or leader live? False also for what can't be seen from this machine."""
+    """Does the run's recorded supervisor or leader live? False also for what can't be seen from this machine.
+
+    A supervisor that has recorded the end is only on its way out.
+    """
     record = read_launch(run_dir)
-    return record is not None and belongs_here(record, run_dir) and record.is_alive
+    if record is None or not belongs_here(record, run_dir) or not record.is_alive:
+        return False
+    return record.leader.is_alive or read_exit(run_dir) is None
 
 
 def belongs_here(record: LaunchRecord, run_dir: str) -> bool:

@@ -14,6 +14,7 @@ from lavender_tui.launch.record import LaunchRecord, this_machine
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.run import (
     RUN_NAME,
+    EndFacts,
     LiveProcess,
     LossPoint,
     Run,
@@ -65,6 +66,7 @@ def assemble(
     flagged = flag_rank_states(checkpoints)
     newest = next((one for one in reversed(flagged) if one.is_whole), None)
     times = _Times(flagged, listing, tail, papers.launch, now)
+    processes = _without_finished_supervisor(processes, papers.end)
     here = papers.launch is None or papers.launch.machine == this_machine()
     facts = RunFacts(
         now=now,
@@ -103,6 +105,13 @@ def assemble(
         losses=_losses(tail, flagged),
         warnings=_warnings(listing, papers, ignored, processes, times, tail, started_at, now),
     )
+
+
+def _without_finished_supervisor(processes: tuple[LiveProcess, ...], end: EndFacts | None) -> tuple[LiveProcess, ...]:
+    """A supervisor that has recorded the end is only on its way out."""
+    if end is None or end.ended_at is None:
+        return processes
+    return tuple(one for one in processes if one.role != "supervisor")
 
 
 def read_checkpoints(
