@@ -25,7 +25,7 @@ def test_a_supervisor_that_has_recorded_the_end_is_on_its_way_out(tmp_path: Path
     )  # fmt: skip
     write_launch(str(run_dir), record)
     assert is_alive(str(run_dir))
-    write_exit(str(run_dir), ExitRecord(code=3, ended_at=time.time()))
+    write_exit(str(run_dir), ExitRecord(code=3, signal=None, ended_at=time.time()))
     assert not is_alive(str(run_dir))
     (run,) = scan([str(tmp_path)])
     assert run.processes == ()
