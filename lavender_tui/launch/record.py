@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from lavender_tui.launch.files import EXIT, LAUNCH, STOP, encode, read_document, write_atomically
 from lavender_tui.launch.identity import (
@@ -284,14 +284,25 @@ def _exit(document: dict[str, Any]) -> ExitRecord:
 
 def _text(document: dict[str, Any], key: str) -> str:
     value = document.get(key)
-    if not isinstance(value, str) or "\0" in value:
+    if not is_system_text(value):
         raise _Foreign(f"`{key}` is no text")
     return value
 
 
+def is_system_text(value: Any) -> TypeGuard[str]:
+    """Could the system have had it as a path, an argument or a variable? JSON can also name half a character."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:
     value = document.get(key)
-    if not isinstance(value, list) or not all(isinstance(item, str) and "\0" not in item for item in value):
+    if not isinstance(value, list) or not all(map(is_system_text, value)):
         raise _Foreign(f"`{key}` is no list of texts")
     return tuple(value)
 
@@ -326,7 +337,7 @@ def _process(value: Any, key: str) -> ProcessId:
 
 
 def _env(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(item, str) and "\0" not in item for item in value.values()):
+    if not isinstance(value, dict) or not all(map(is_system_text, (*value, *value.values()))):
         raise _Foreign("`env` is no table of texts")
     return value
 

@@ -137,6 +137,9 @@ def test_hostile_bytes_are_none_with_a_reason(tmp_path: Path, data: bytes) -> No
         ("argv", "rm -rf"),
         ("argv", ["a", None]),
         ("argv", ["a\0b"]),
+        ("argv", ["\ud800"]),  # half a character: JSON can name it, no file and no argument can have it
+        ("run_dir", "/run-\ud800"),
+        ("env", {"\udfff": "x"}),
         ("cwd", 5),
         ("env", {"A": 1}),
         ("started_at", float("nan")),
@@ -155,6 +158,15 @@ def test_a_wrong_value_is_none_and_named(tmp_path: Path, key: str, value: object
     path.write_text(json.dumps(document))
     record, reason = examine_launch(str(tmp_path))
     assert record is None and reason is not None and f"`{key}`" in reason
+
+
+def test_a_run_that_no_file_system_can_hold_is_not_what_it_was_resumed_from(tmp_path: Path) -> None:
+    write_launch(str(tmp_path), record_of(tmp_path))
+    path = tmp_path / "launch.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "resumed_from": {"run": "/\ud800", "checkpoint": None}})
+    )
+    assert examine_launch(str(tmp_path)) == (None, "`run` is no text")
 
 
 JSON = st.recursive(
