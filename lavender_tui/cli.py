@@ -6,6 +6,7 @@ Exit codes: 0 done · 1 failed or refused · 2 usage · 100 the followed run fai
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -41,7 +42,11 @@ def verb(name: str) -> Callable[..., int]:
     """The function of a verb, imported when it is called: a verb pays only for what it needs."""
 
     def run(*args: Any, **options: Any) -> int:
-        return int(import_module(f"lavender_tui.commands.{name}").run(*args, **options))
+        try:
+            return int(import_module(f"lavender_tui.commands.{name}").run(*args, **options))
+        except BrokenPipeError:
+            # The reader of our output is gone, as with `| head`: done. Here, for click would make a failure of it.
+            return _without_reader()
 
     return run
 
@@ -212,13 +217,29 @@ def run(argv: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output is gone, as with `| head`. Python would complain while flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
-        say(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        if _stands_nowhere():
+            say("the current directory was deleted. Change to one that exists, then try again")
+        elif error.filename is None and error.errno == errno.ENOSPC:
+            say("the output can't be written: its disk is full. Make room, or let it go elsewhere")
+        else:
+            say(f"{error.filename or 'input or output'}: {error.strerror or error}")
         return 1
+
+
+def _without_reader() -> int:
+    """Let what is still buffered go nowhere: Python would complain while flushing at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _stands_nowhere() -> bool:
+    """No relative path, and no training, can be started from a directory that is gone."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def say(message: str) -> None:

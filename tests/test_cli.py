@@ -45,6 +45,7 @@ def test_everything_after_the_first_double_dash_is_the_training_command() -> Non
         (("plan", "--policy", "guess"), 2, "guess"),
         (("export", "--format", "xml"), 2, "xml"),
         (("ls", "/no/such/root"), 102, "/no/such/root"),
+        (("ls", __file__), 102, "it is a file"),
         (("inspect", "/no/such.pt"), 102, "/no/such.pt"),
         (("stop", "run-nowhere"), 102, "run-nowhere"),
         (("merge", "a.pt", "-o", "x.txt"), 2, "x.txt"),
@@ -115,6 +116,43 @@ def test_settings_come_from_the_environment_and_a_bad_one_is_only_said(tmp_path:
 def test_a_terminal_gets_no_control_codes_in_a_csv() -> None:
     assert shown("run,path\nrun-\x1b[31m,/x\n", "csv") == "run,path\nrun-\\x1b[31m,/x\n"
     assert shown('{"a": "\u202e"}', "json") == '{"a": "\u202e"}'
+
+
+def test_a_directory_that_was_deleted_under_the_shell_is_named_as_that(tmp_path: Path) -> None:
+    script = "import os, sys; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); from lavender_tui.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "ls"], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 1 and "current directory was deleted" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+    for number in range(3):
+        save(str(tmp_path / f"run-2026-04-24_18-53-4{number}"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "lavender_tui", "export", str(tmp_path)],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_behind_the_output_is_named(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lavender_tui", "export", str(tmp_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "disk is full" in done.stderr
+    where = lavender("export", str(tmp_path), "-o", str(tmp_path / "no" / "such" / "x.json"))
+    assert where.returncode == 1 and "no/such/x.json: the export can't be written" in where.stderr
 
 
 def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -29,3 +30,20 @@ def test_a_front_door_loads_only_its_own_floor(door: str, absent: set[str]) -> N
     )
     assert "lavender_tui" in loaded
     assert not loaded & absent
+
+
+def test_an_interrupt_while_it_starts_ends_it_without_a_traceback() -> None:
+    script = """
+import os, signal, sys
+
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Impatient())
+from lavender_tui.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT and done.stderr == ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import put_line
-from lavender_tui.errors import UsageError
+from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.model import text
 from lavender_tui.model.export import EXPORT_FORMAT, EXPORT_VERSION, RUN_COLUMNS, export_document, run_document
 from lavender_tui.model.run import Run
@@ -42,7 +42,11 @@ def run(roots: Sequence[str], *, form: str = "json", output: str | None = None, 
     else:
         from lavender_tui.launch.record import write_atomically
 
-        write_atomically(os.path.abspath(output), written.encode(), replace=True)
+        try:
+            write_atomically(os.path.abspath(output), written.encode(), replace=True)
+        except OSError as error:
+            what = f"the export can't be written ({error.strerror or error})"
+            raise LavenderError(what, where=output, hint="Name another file") from error
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.config import Config, load
 from lavender_tui.errors import NotFound
 
@@ -28,6 +29,10 @@ def resolve_roots(roots: Sequence[str]) -> tuple[str, ...]:
         if not os.path.exists(path):
             hint = "Name the directory that holds the runs" if not roots else None
             raise NotFound("there is no such directory", where=root, hint=hint)
+        if not os.path.isdir(path) and not is_checkpoint_name(os.path.basename(path)):
+            raise NotFound(
+                "it is a file, no directory of runs", where=root, hint="Name the directory that holds the runs"
+            )
         if path not in found:
             found.append(path)
     return tuple(found)
