@@ -116,7 +116,8 @@ def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None
     try:
         write_atomically(plan_path, _document(plan))
     except OSError as error:
-        raise LaunchFailed(f"the plan can't be written ({error.strerror or error})", where=plan_path) from error
+        what = f"the plan can't be written ({error.strerror or error})"
+        raise LaunchFailed(what, where=plan_path, hint="Make room, or choose another root (--root)") from error
     record = _start(ready, plan, run_dir, again)
     return Launched(run_dir=run_dir, plan_path=plan_path, record=record, argv=plan.launch.argv)
 

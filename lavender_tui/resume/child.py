@@ -111,7 +111,7 @@ class Child:
             assert self._process.stdin is not None
             self._process.stdin.write(line + b"\n")
             self._process.stdin.flush()
-            return self._take(self._read())
+            return self._take(self._read(), where=request.get("path"))
         except (OSError, ValueError) as error:
             raise self._death() from error
         finally:
@@ -124,7 +124,7 @@ class Child:
             raise ValueError("the answer is cut off")
         return line
 
-    def _take(self, line: bytes) -> dict[str, Any]:
+    def _take(self, line: bytes, where: str | None = None) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(line)
         if "error" not in answer:
             return answer
@@ -133,6 +133,8 @@ class Child:
                 f"lancedb can't merge the states ({clean(answer['error'])})",
                 hint="Take another checkpoint, or start the epoch again with --policy replay-epoch",
             )
+        if answer["about"] == "file":
+            raise LavenderError(f"can't be written ({clean(answer['error'])})", where=where, hint="Name another place")
         raise LavenderError(clean(answer["error"]))
 
     def _end_as_too_slow(self) -> None:

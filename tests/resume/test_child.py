@@ -52,8 +52,10 @@ def test_a_packed_state_keeps_its_split_numbers(child: Child, tmp_path: Path) ->
 
 
 def test_a_file_that_cannot_be_written_is_said_and_leaves_nothing(child: Child, tmp_path: Path) -> None:
-    with pytest.raises(LavenderError, match="No such file"):
-        child.save(row(), str(tmp_path / "nowhere" / "state.pt"))
+    nowhere = str(tmp_path / "nowhere" / "state.pt")
+    with pytest.raises(LavenderError, match="No such file") as raised:
+        child.save(row(), nowhere)
+    assert (raised.value.where, raised.value.hint) == (nowhere, "Name another place")
     (tmp_path / "taken.pt").mkdir()
     with pytest.raises(LavenderError):
         child.save(row(), str(tmp_path / "taken.pt"))
