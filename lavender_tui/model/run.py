@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from lavender_tui.model.checkpoint import Checkpoint
 
@@ -98,6 +99,7 @@ class Run:
         return bool(self.processes)
 
 
+@lru_cache(maxsize=16_384)
 def started_at_from_name(name: str) -> float | None:
     """Local time in `run-YYYY-MM-DD_HH-MM-SS` as unix seconds; None for other names and impossible dates."""
     match = RUN_NAME.match(name)
