@@ -14,6 +14,7 @@ from lavender_tui.model.state_shapes import normalise
 from lavender_tui.training import randomness, weights
 from lavender_tui.training.loading import LOG, load_checkpoint, resume_from_checkpoint
 from lavender_tui.training.ranks import current_ranks
+from lavender_tui.training.run_record import has_ended
 from lavender_tui.training.source import check_reading, open_table
 from lavender_tui.training.starting import StartingPoint, dataset_epoch_offset, starting_point, whole_number
 
@@ -254,6 +255,8 @@ def resume_plan(stage: str | None = None) -> Beginning | None:
     plan = ResumePlan.from_json(document, where=path)
     if stage is not None and plan.source.stage not in (None, stage):
         return None
+    if has_ended(os.path.dirname(os.path.abspath(path))):
+        LOG.warning("%s was carried out before, by a run that has ended: unset %s to start anew", path, PLAN_VARIABLE)
     ranks = current_ranks()
     if plan.start.policy is Policy.EXACT and plan.world_size != ranks.world_size:
         LOG.warning("planned for %d ranks, running on %d: the position fits both", plan.world_size, ranks.world_size)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from lavender_tui.errors import UsageError
 from lavender_tui.launch import record
 from lavender_tui.launch.run_dir import new_run_dir
 from lavender_tui.model.run import Lineage
@@ -18,14 +19,28 @@ _claimed: set[str] = set()  # prepared directories that a manager of this proces
 
 
 def claim_run_dir(root: str) -> str:
-    """The directory that the launcher prepared, for the first manager of this process; else a new one under `root`."""
+    """The directory that the launcher prepared, for the first manager of this process; else a new one under `root`.
+
+    Raises UsageError where that run has ended: its variables are left over in a shell, and no old run is written to.
+    """
     prepared = os.environ.get("LAVENDER_RUN_DIR")
     if prepared and os.path.abspath(prepared) not in _claimed:
         prepared = os.path.abspath(prepared)
+        if has_ended(prepared):
+            raise UsageError(
+                "LAVENDER_RUN_DIR is left over from a run that has ended",
+                where=prepared,
+                hint="Unset LAVENDER_RUN_DIR, LAVENDER_RUN_ID and LAVENDER_RESUME_PLAN",
+            )
         os.makedirs(prepared, exist_ok=True)
         _claimed.add(prepared)
         return prepared
     return new_run_dir(root)
+
+
+def has_ended(run_dir: str) -> bool:
+    """Its end is recorded, and this is no worker that torchrun starts again."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0" and record.read_exit(run_dir) is not None
 
 
 @dataclass(frozen=True, slots=True)

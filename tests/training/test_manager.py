@@ -18,7 +18,7 @@ from lancedb.streaming import StreamingDataset
 
 from lavender_tui.checkpoints import read_checkpoint
 from lavender_tui.errors import LavenderError, UsageError
-from lavender_tui.launch.record import read_exit, read_launch
+from lavender_tui.launch.record import ExitRecord, read_exit, read_launch, write_exit
 from lavender_tui.training import CheckpointManager
 
 Manage = Callable[..., CheckpointManager]
@@ -50,6 +50,20 @@ def test_the_launchers_directory_is_used_once(
     assert manage().run_dir == str(prepared)
     assert not (prepared / "launch.json").exists()  # the supervisor writes it
     assert os.path.dirname(manage().run_dir) == root
+
+
+def test_variables_left_over_from_a_run_that_ended_write_nothing_into_it(
+    manage: Manage, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    write_exit(str(old), ExitRecord(code=0, signal=None, ended_at=1.0))
+    monkeypatch.setenv("LAVENDER_RUN_DIR", str(old))
+    with pytest.raises(UsageError, match="Unset LAVENDER_RUN_DIR"):
+        manage()
+    assert os.listdir(old) == ["exit.json"] and not os.path.exists(root)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # torchrun starts the workers of a living run again
+    assert manage().run_dir == str(old)
 
 
 def test_names_and_keys_are_the_contracts(manage: Manage, model: torch.nn.Module) -> None:

@@ -15,6 +15,7 @@ import torch
 from lancedb.streaming import StreamingDataset
 
 from lavender_tui.errors import BadState, NotFound, UsageError
+from lavender_tui.launch.record import ExitRecord, write_exit
 from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
 from lavender_tui.training import Beginning, CheckpointManager, beginning, resume_from_checkpoint, resume_plan
 from lavender_tui.training import starting_point as start_of
@@ -340,6 +341,17 @@ def test_a_plan_is_followed(uri: str, root: str, plan_for: Callable[..., str]) -
     assert (second.begin.checkpoint, second.begin.start.epoch) == (path, 1)
     second.train()
     assert first.seen + second.seen == whole.seen
+
+
+def test_a_plan_that_an_ended_run_carried_out_is_pointed_at(
+    uri: str, root: str, plan_for: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = plan_for(Script(uri, root).train(until=6))
+    Script(uri, root)
+    assert "carried out before" not in caplog.text
+    write_exit(os.path.dirname(path), ExitRecord(code=0, signal=None, ended_at=1.0))
+    assert Script(uri, root).begin.plan is not None
+    assert f"{path} was carried out before" in caplog.text
 
 
 def test_a_plan_may_leave_the_position_out(uri: str, root: str, plan_for: Callable[..., str]) -> None:
