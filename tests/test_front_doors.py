@@ -18,6 +18,7 @@ DOORS = [
     ("lavender_tui.launch.record", HEAVY | {"textual", "psutil", "click"}),
     ("lavender_tui.watch.scan", HEAVY | {"textual"}),
     ("lavender_tui.resume", HEAVY | {"textual"}),
+    ("lavender_tui.tui.start", HEAVY | {"textual"}),
     ("lavender_tui.tui.app", HEAVY),
 ]
 

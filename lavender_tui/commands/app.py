@@ -14,7 +14,7 @@ def run(roots: Sequence[str], *, command: tuple[str, ...] = ()) -> int:
         from lavender_tui.commands import ls
 
         return ls.run(roots)
-    from lavender_tui.tui.app import run_app
+    from lavender_tui.tui.start import run_app
 
     return run_app(app_roots(roots), command=command)
 

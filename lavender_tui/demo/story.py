@@ -92,7 +92,7 @@ def _handled_by(handler: Callable[[int, object], None], numbers: Sequence[int]) 
 
 
 def _show(chain: Chain) -> int:
-    from lavender_tui.tui.app import run_app
+    from lavender_tui.tui.start import run_app
 
     print(f"lavender-tui demo: making a corpus and starting a training in {text.clean(chain.directory)} …")
     chain.make_corpus()

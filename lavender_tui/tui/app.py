@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -63,11 +64,14 @@ class LavenderApp(App[int]):
         restore_on_signals(self)
 
     def on_unmount(self) -> None:
+        gc.enable()
         self.feed.close()
 
     def on_runs_changed(self, message: RunsChanged) -> None:
         if self.snapshot is not None and message.snapshot.sequence <= self.snapshot.sequence:
             return
+        if self.snapshot is None:
+            self.call_after_refresh(gc.enable)  # off since the start: see tui/start.py
         self.snapshot = message.snapshot
         self.runs = message.snapshot.runs
         for screen in self.screen_stack:
@@ -93,20 +97,3 @@ class LavenderApp(App[int]):
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(getattr(self.screen, "PLACE", keys.LIST)))
-
-
-def run_app(
-    roots: Sequence[str],
-    *,
-    command: Sequence[str] = (),
-    world_size: int | None = None,
-    hint: str | None = None,
-) -> int:
-    """Run the app on the terminal until the person quits; returns the exit code.
-
-    `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next.
-    """
-    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint)
-    app.feed.start()  # looks at the disk while the terminal is being prepared
-    result = app.run()
-    return result if isinstance(result, int) else (app.return_code or 0)

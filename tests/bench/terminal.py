@@ -13,7 +13,7 @@ import termios
 import time
 from pathlib import Path
 
-OURS = "import sys; from lavender_tui.tui.app import run_app; sys.exit(run_app(sys.argv[1:]))"
+OURS = "import sys; from lavender_tui.tui.start import run_app; sys.exit(run_app(sys.argv[1:]))"
 
 
 class Terminal:

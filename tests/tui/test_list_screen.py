@@ -9,6 +9,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from lavender_tui.model.run import Run, RunState
+from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.listing import ListRow, View
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.widgets.line_table import Cell
@@ -221,3 +222,21 @@ async def test_ten_thousand_rows_scroll() -> None:
         await pilot.press("g")
         await pilot.pause()
         assert table.scroll_offset.y == 0
+
+
+async def test_the_garbage_collector_works_again_with_the_first_rows(tmp_path) -> None:
+    """It is off while the app starts; off for good, a watching app would grow."""
+    import gc
+
+    root = runs.small_root(tmp_path)
+    gc.disable()
+    try:
+        app = LavenderApp([str(root)])
+        async with app.run_test(size=(80, 24)) as pilot:
+            for _ in range(200):
+                if gc.isenabled():
+                    break
+                await pilot.pause(0.05)
+            assert gc.isenabled()
+    finally:
+        gc.enable()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-RUN = "import sys; from lavender_tui.tui.app import run_app; sys.exit(run_app(sys.argv[1:]))"
+RUN = "import sys; from lavender_tui.tui.start import run_app; sys.exit(run_app(sys.argv[1:]))"
 
 
 class Terminal:
