@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands.plan import options_of, show, target_of
 from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, Refused
 from lavender_tui.model import text
 from lavender_tui.model.plan import Proposal, Verdict
+
+if TYPE_CHECKING:
+    from lavender_tui.resume import Launched
 
 
 def run(
@@ -26,18 +29,10 @@ def run(
         if as_json:
             show(proposal, as_json=True)
         raise refused(proposal)
-    again = [
-        check.evidence for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN
-    ]
-    if (
-        again
-        and not yes
-        and is_terminal()
-        and not ask(f"This run was resumed before ({again[0]}). Resume it once more?")
-    ):
+    if not _may_branch(proposal, yes):
         say("nothing was started")
         return 1
-    launched = _carry_out(proposal, yes=yes)
+    launched = _carry_out(proposal)
     if as_json:
         put_json(
             {
@@ -67,14 +62,27 @@ def refused(proposal: Proposal) -> Refused:
     return Refused(what, hint=sentence_case(first.remedy), checks=proposal.checks)
 
 
-def _carry_out(proposal: Any, *, yes: bool) -> Any:
-    """Launch; while an earlier resume of the run lives, only where somebody says so."""
+def _may_branch(proposal: Proposal, yes: bool) -> bool:
+    """A run that went on as another one is resumed again only where somebody says so. Raises Refused where nobody can.
+
+    Whether that other one lives is left to the launch: beside a living run nothing starts on a mere --yes.
+    """
+    before = [check for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN]
+    if not before or yes:
+        return True
+    if is_terminal():
+        return ask(f"{before[0].what}. Resume this one once more?")
+    hint = f"{before[0].remedy[:1].upper()}{before[0].remedy[1:]} (then say --yes)"
+    raise Refused(f"not resumed: {before[0].what}", where=before[0].evidence, hint=hint, checks=proposal.checks)
+
+
+def _carry_out(proposal: Proposal) -> Launched:
+    """Launch; beside a living resume of the same run only after a question."""
     from lavender_tui.resume import carry_out
 
     try:
-        return carry_out(proposal, again=yes)
+        return carry_out(proposal)
     except AlreadyRunning as error:
-        if yes or not ask(f"{error} Resume it once more?"):
+        if not ask(f"{error}. Start a second one beside it?"):
             raise
-        say("resuming once more")
         return carry_out(proposal, again=True)

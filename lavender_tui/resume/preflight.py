@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
+from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch.living import is_alive
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy, Verdict
@@ -222,11 +223,29 @@ def _source(it: Situation) -> list[Check]:
         )
     else:
         checks.append(passed("source.alive", "no process of the old run lives", where))
-    for follower in it.resumed_as[-1:]:
-        lives = "which lives" if is_alive(follower) else "which has ended"
-        what = f"it was resumed already, as {text.clean(os.path.basename(follower))}, {lives}"
-        checks.append(warn("source.resumed", what, text.clean(follower), "that run may have gone further"))
-    return checks
+    return [*checks, *_followers(it)]
+
+
+def _followers(it: Situation) -> list[Check]:
+    """Runs that were resumed from this one; one that ended before its first save took nothing with it."""
+    weights = [(is_alive(run), _has_saved(run), run) for run in it.resumed_as]
+    if not weights:
+        return []
+    lives, has_saved, run = max(weights)
+    name, where = text.clean(os.path.basename(run)), text.clean(run)
+    if lives:
+        return [warn("source.resumed", f"it was resumed already, as {name}, which lives", where, "stop that one first")]
+    if has_saved:
+        what = f"it was resumed already, as {name}, which has saves of its own"
+        return [warn("source.resumed", what, where, "resume that run instead, unless a second branch is wanted")]
+    return [passed("source.resumed", f"it was resumed as {name}, which ended before its first save", where)]
+
+
+def _has_saved(run: str) -> bool:
+    try:
+        return any(is_checkpoint_name(name) for name in os.listdir(run))
+    except OSError:
+        return False
 
 
 def _place(it: Situation) -> list[Check]:
