@@ -7,11 +7,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands import places
-from lavender_tui.commands.printing import put_checks, put_json
+from lavender_tui.commands.printing import put_checks, put_json, say
 from lavender_tui.errors import NotFound, UsageError
 from lavender_tui.model import text
 from lavender_tui.model.export import proposal_document
-from lavender_tui.model.plan import Policy, Proposal, ResumePlan
+from lavender_tui.model.plan import Policy, Proposal, ResumePlan, Verdict
 
 if TYPE_CHECKING:
     from lavender_tui.resume import Options, Target
@@ -52,21 +52,34 @@ def show(proposal: Proposal, *, as_json: bool) -> None:
         put_json(proposal_document(proposal))
         return
     put_checks(proposal)
-    if proposal.plan is not None:
+    if proposal.is_refused:
+        refusing = [check.what for check in proposal.checks if check.verdict is Verdict.REFUSE]
+        say(f"refused: {refusing[0] if refusing else 'there is nothing to resume'}")
+    elif proposal.plan is not None:
         for name, value in lines(proposal.plan):
             print(f"{name:<12}{value}")
 
 
 def lines(plan: ResumePlan) -> list[tuple[str, str]]:
     """The plan in words, a fact a line."""
-    replayed = plan.start.samples_replayed
+    start, batch = plan.start, plan.batch
+    epochs = f" of {plan.source.epochs}" if plan.source.epochs else ""
+    position = ""
+    if start.policy is Policy.EXACT and start.samples_trained is not None:
+        whole = None if start.samples_left is None else start.samples_trained + start.samples_left
+        position = f", row {text.count(start.samples_trained)}" + (f" of {text.count(whole)}" if whole else "")
     return [
         ("checkpoint", text.clean(plan.source.checkpoint)),
         ("world_size", f"{plan.world_size_previous or '?'} → {plan.world_size}"),
-        ("start", f"{plan.start.policy.value}, epoch {plan.start.epoch}"),
-        ("replayed", "unknown: no whole set of rank states" if replayed is None else text.plural(replayed, "sample")),
-        ("batch", f"{plan.batch.global_size or '?'} = {plan.world_size} × {plan.batch.per_rank or '?'}"),
-        ("workers", f"{plan.batch.num_workers} per rank"),
+        ("start", f"{start.policy.value}: epoch {start.epoch}{epochs}{position}"),
+        ("repeats", _rows(start.samples_replayed)),
+        ("leaves out", _rows(start.samples_skipped)),
+        ("batch", f"{batch.global_size or '?'} = {plan.world_size} × {batch.per_rank or '?'}"),
+        ("workers", f"{batch.num_workers} per rank"),
         ("command", text.clean(shlex.join(plan.launch.argv))),
         ("in", text.clean(plan.launch.cwd)),
     ]
+
+
+def _rows(number: int | None) -> str:
+    return "nobody knows: there is no whole set of rank states" if number is None else text.plural(number, "row")

@@ -41,8 +41,9 @@ def put_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequ
 
 
 def put_checks(proposal: Proposal) -> None:
-    """The checks of a proposal, one a line, on stderr; evidence and remedy below those that don't pass."""
-    for check in proposal.checks:
+    """The checks of a proposal, one a line, on stderr, what speaks against it first; evidence and remedy below that."""
+    worst_first = (Verdict.REFUSE, Verdict.WARN, Verdict.PASS)
+    for check in sorted(proposal.checks, key=lambda one: worst_first.index(one.verdict)):
         print(f" {MARKS[check.verdict]} {text.clean(check.what)}", file=sys.stderr)
         if check.verdict is not Verdict.PASS:
             for more in (check.evidence, check.remedy):

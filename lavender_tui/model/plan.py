@@ -57,12 +57,19 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """`epoch` is 1-based; `samples_replayed` None where it can't be known (no rank states)."""
+    """`epoch` is 1-based. The numbers of samples are None where nothing says them (no rank states, no row count).
+
+    `samples_trained` is what the saved epoch has read, `samples_skipped` what of it nobody will read,
+    `samples_left` what the epoch that is started in has before it.
+    """
 
     policy: Policy
     epoch: int
     scheduler_steps: int | None  # None: the scheduler's own state is in the checkpoint
     samples_replayed: int | None
+    samples_trained: int | None = None
+    samples_skipped: int | None = None
+    samples_left: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

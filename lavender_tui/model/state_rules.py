@@ -177,6 +177,8 @@ def progress(merged: dict[str, Any], facts: SaveFacts) -> list[Check]:
     """The rows consumed are those that the optimizer's steps consumed: weights and data of one moment."""
     consumed = sum(merged[BLOCKS] if is_packed(merged) else merged[SAMPLES])
     expected = expected_samples(merged, facts)
+    if expected is None and facts.epoch_complete:
+        return [passed("states.progress", "the epoch is complete: no position in it is needed")]
     if expected is None:
         what = "can't compare the states with the weights: the checkpoint doesn't say its step, batch and start"
         return [warn("states.progress", what, f"the states say {consumed} rows")]
@@ -197,7 +199,7 @@ def expected_samples(merged: dict[str, Any], facts: SaveFacts) -> int | None:
     if start[0] is None or start[1] is None:
         return None
     steps = start[0] + (facts.global_step - start[1]) * facts.global_batch
-    most = _epoch_size(merged, facts.num_rows)
+    most = epoch_size(merged, facts.num_rows)
     return steps if most is None else min(steps, most)
 
 
@@ -337,7 +339,8 @@ def _split_size(merged: dict[str, Any], num_rows: int | None) -> int | None:
     return None if num_rows is None else num_rows // int(merged["num_splits"])
 
 
-def _epoch_size(merged: dict[str, Any], num_rows: int | None) -> int | None:
+def epoch_size(merged: dict[str, Any], num_rows: int | None) -> int | None:
+    """Samples (packed: blocks) of one epoch over all splits; None where the number of rows isn't known."""
     size = _split_size(merged, num_rows)
     return None if size is None else size * int(merged["num_splits"])
 

@@ -24,7 +24,7 @@ from lavender_tui.model.plan import (
     Verdict,
 )
 from lavender_tui.model.start import scheduler_steps
-from lavender_tui.model.state_rules import refuse
+from lavender_tui.model.state_rules import epoch_size, refuse, work_key
 from lavender_tui.model.text import clean
 from lavender_tui.model.topology import per_rank_batch
 from lavender_tui.resume.choose import Chosen, choose, resumed_as
@@ -128,6 +128,7 @@ def plan_of(it: Situation, checks: tuple[Check, ...], *, run_dir: str) -> tuple[
             epoch=start_epoch,
             scheduler_steps=scheduler_steps(checkpoint, start_epoch),
             samples_replayed=_replayed(it),
+            **_counts(it),
         ),
         dataset=it.dataset,
         data=checkpoint.data,
@@ -174,6 +175,23 @@ def _replayed(it: Situation) -> int | None:
     if merged is None or it.checkpoint.epoch_complete:
         return None if merged is None else 0
     return sum(merged["samples_consumed_per_split"])
+
+
+def _counts(it: Situation) -> dict[str, int | None]:
+    """What of the saved epoch is trained, what will be skipped, and what lies before the epoch that is started in."""
+    merged = it.merged
+    usable = epoch_size(merged, it.facts.num_rows) if merged is not None else None
+    trained = sum(merged[work_key(it.set.states[0])]) if merged is not None else None
+    if it.checkpoint.epoch_complete and usable is not None:
+        trained = usable
+    rest = None if usable is None or trained is None else max(0, usable - trained)
+    goes_on = it.policy is Policy.EXACT
+    skips = it.policy is Policy.SKIP_EPOCH or (it.policy is Policy.NEXT_EPOCH and not it.checkpoint.epoch_complete)
+    return {
+        "samples_trained": trained,
+        "samples_skipped": rest if skips else 0 if merged is not None or not goes_on else None,
+        "samples_left": rest if goes_on else usable,
+    }
 
 
 def with_launch(plan: ResumePlan, command: commands.CommandSource, options: Options, run_dir: str) -> ResumePlan:
