@@ -16,11 +16,11 @@ from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy, Verdict
 from lavender_tui.model.start import is_training_over
 from lavender_tui.model.state_rules import passed, refuse, warn
-from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, same_batches_everywhere
+from lavender_tui.resume.cost import cost_checks
 from lavender_tui.resume.data_checks import data_checks
 from lavender_tui.resume.situation import Situation
+from lavender_tui.resume.topology_checks import topology_checks
 
-_MOST_SIZES = 24
 MANY_SAVES = 3  # with room for fewer it is said
 
 
@@ -144,70 +144,6 @@ def _states(it: Situation) -> list[Check]:
     ]
 
 
-def _world_size(it: Situation) -> list[Check]:
-    size, splits = it.world_size, it.num_splits
-    if size < 1:
-        return [refuse("topology.world-size", f"world_size {size} makes no sense", remedy=_allowed_sizes(splits))]
-    if splits is not None and splits % size:
-        what = f"{splits} splits (num_splits) can't be shared by world_size {size}"
-        return [
-            refuse(
-                "topology.world-size",
-                what,
-                f"allowed: {_allowed_sizes(splits)}",
-                f"use one of {_allowed_sizes(splits)}",
-            )
-        ]
-    before = f"was {it.saved_by}" if it.saved_by else "how many it was before isn't recorded"
-    shared = f"{splits} splits, {splits // size} a rank; allowed: {_allowed_sizes(splits)}" if splits else before
-    checks = [passed("topology.world-size", f"world_size {size} ({before})", shared)]
-    if it.devices and size > it.devices:
-        what = f"world_size {size}, but this machine has {text.plural(it.devices, 'device')}"
-        checks.append(
-            warn("topology.devices", what, remedy="ranks would share devices; choose fewer, or another machine")
-        )
-    return checks
-
-
-def _workers(it: Situation) -> list[Check]:
-    size, splits, workers = it.world_size, it.num_splits, it.num_workers
-    if workers < 0:
-        return [refuse("topology.workers", f"{workers} workers make no sense")]
-    if splits is None or size < 1 or splits % size:
-        return []
-    allowed = allowed_num_workers(splits, size)
-    listed = ", ".join(map(str, allowed[:_MOST_SIZES]))
-    if workers not in allowed:
-        what = f"{splits // size} splits a rank can't be shared by {workers} workers"
-        return [refuse("topology.workers", what, f"allowed: {listed}", f"use one of {listed}")]
-    before = it.checkpoint.num_workers
-    if before is not None and before != workers:
-        what = f"{workers} workers a rank, {before} before: the same rows in other batches"
-        return [warn("topology.workers", what, f"allowed: {listed}")]
-    return [passed("topology.workers", f"{workers} workers a rank", f"allowed: {listed}")]
-
-
-def _batch(it: Situation) -> list[Check]:
-    batch, size = it.global_batch, it.world_size
-    if batch is None or size < 1:
-        return []
-    if batch < 1 or batch % size:
-        fitting = [one for one in allowed_world_sizes(it.num_splits or batch) if batch > 0 and batch % one == 0]
-        listed = ", ".join(map(str, fitting[:_MOST_SIZES]))
-        what = f"a global batch of {batch} can't be shared by {size} ranks"
-        return [
-            refuse("topology.batch", what, f"world sizes that can: {listed}", f"use one of {listed}, or another batch")
-        ]
-    before = it.checkpoint.global_batch
-    if before is not None and before != batch:
-        return [warn("topology.batch", f"a global batch of {batch}, {before} before: other steps, another schedule")]
-    if same_batches_everywhere(batch, it.num_splits) is False:
-        what = f"a global batch of {batch} is no multiple of the {it.num_splits} splits"
-        cost = "every row once, but a step's rows depend on world_size"
-        return [warn("topology.batch", what, cost, f"a multiple of {it.num_splits} gives the same steps everywhere")]
-    return [passed("topology.batch", f"{batch} = {size} × {batch // size}, the same steps on every world_size")]
-
-
 def _source(it: Situation) -> list[Check]:
     checks = []
     run = it.run
@@ -296,14 +232,7 @@ def _is_program(program: str, cwd: str) -> bool:
     return bool(program) and (shutil.which(program) is not None or program in ("python", "python3", "torchrun"))
 
 
-def _allowed_sizes(splits: int | None) -> str:
-    if splits is None:
-        return "1 or more"
-    sizes = allowed_world_sizes(splits)
-    return ", ".join(map(str, sizes[:_MOST_SIZES])) + (", …" if len(sizes) > _MOST_SIZES else "")
-
-
 _LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    _checkpoint, _name_and_content, _epoch, _states, _world_size, _workers, _batch, data_checks, _source, _place,
+    _checkpoint, _name_and_content, _epoch, _states, topology_checks, cost_checks, data_checks, _source, _place,
     _command,
 )  # fmt: skip
