@@ -30,8 +30,8 @@ _PADDING = 64  # torch aligns data to 64 bytes by padding the local header
 _FULL32, _FULL16 = 0xFFFFFFFF, 0xFFFF
 _ONE_READ = 4 << 20  # up to here header and data are read together
 _ZIP64_EXTRA = 1
-_ENCRYPTED = 1
-_STORED, _DEFLATED = 0, 8
+ENCRYPTED = 1
+STORED, DEFLATED = 0, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +170,21 @@ class Archive:
     def read(self, member: Member) -> bytes:
         """A member's bytes, unpacked and checked against its checksum."""
         limit = self.limits.max_pickle_bytes
-        if member.flags & _ENCRYPTED:
+        if member.flags & ENCRYPTED:
             raise Foreign("it is an encrypted zip archive", kind="zip")
         if member.size > limit or member.packed_size > limit:
-            if member.offset + member.packed_size > self.file.size and member.method == _STORED:
+            if member.offset + member.packed_size > self.file.size and member.method == STORED:
                 raise Damaged("its archive's directory claims more bytes than the file has")
             raise OverLimit(f"its data.pkl takes {member.size:,} bytes (at most {limit:,})")
         raw = self._raw(member)
-        if member.method == _DEFLATED:
+        if member.method == DEFLATED:
             raw = _inflate(raw, member.size)
-        elif member.method != _STORED:
+        elif member.method != STORED:
             raise Foreign(f"its archive is packed by method {member.method}, which torch never uses", kind="zip")
         if len(raw) != member.size:
             raise Damaged("its data.pkl is not as long as its archive's directory says")
-        if zlib.crc32(raw) != member.crc:
+        # A checksum of 0 is none: torch can be told to leave them out.
+        if member.crc and zlib.crc32(raw) != member.crc:
             raise Damaged("its data.pkl does not agree with its checksum: bytes of it were lost or changed")
         return raw
 
@@ -205,9 +206,13 @@ class Archive:
         name_length, extra_length = _LOCAL.unpack_from(head)[9:11]
         return _LOCAL.size + int(name_length) + int(extra_length)
 
+    def data_offset(self, member: Member) -> int:
+        """Where a member's bytes begin in the file. Raises Damaged where its local header is none."""
+        return member.offset + self._data_start(self.file.at(member.offset, _LOCAL.size))
+
     def slice(self, member: Member, offset: int, length: int) -> bytes | None:
         """`length` bytes of a stored member from `offset`; None where that can't be had."""
-        if member.method != _STORED or member.flags & _ENCRYPTED or offset + length > member.size:
+        if member.method != STORED or member.flags & ENCRYPTED or offset + length > member.size:
             return None
         head = self.file.at(member.offset, _LOCAL.size + len(member.name) + _PADDING + offset % 256 + length)
         begin = self._data_start(head) + offset
@@ -261,6 +266,6 @@ def head_of_first_member(file: OpenFile) -> int:
     name = head[_LOCAL.size : _LOCAL.size + name_length]
     if len(name) < name_length and file.size < _LOCAL.size + name_length:
         raise CutShort("it ends in its first bytes")
-    if not _is_pickle(name) or method != _STORED:
+    if not _is_pickle(name) or method != STORED:
         raise Foreign("it is a cut zip archive, and not one that torch.save wrote")
     return _LOCAL.size + int(name_length) + int(extra_length)

@@ -6,7 +6,7 @@ a plain pickle. A file that ends too early is read from its head, as far as its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lavender_tui.checkpoints.archive import LOCAL_MAGIC, Archive, head_of_first_member
@@ -41,6 +41,7 @@ class Tree:
     wholeness: Wholeness = Wholeness.WHOLE
     reason: str | None = None
     bytes_read: int = 0
+    places: dict[str, int] | None = None  # legacy only: where the data of each storage begins
 
 
 def read_tree(path: str, *, limits: Limits | None = None, allow_partial: bool = False) -> Tree:
@@ -84,8 +85,7 @@ def _with_foreign_head(tree: Tree) -> Tree:
 
 
 def _partial(tree: Tree, wholeness: Wholeness, reason: str) -> Tree:
-    changes = {name: getattr(tree, name) for name in Tree.__slots__}
-    return Tree(**{**changes, "wholeness": wholeness, "reason": reason})
+    return replace(tree, wholeness=wholeness, reason=reason)
 
 
 def _tree(file: OpenFile, machine: Machine, value: Any, container: str) -> Tree:
@@ -209,7 +209,7 @@ def _read_pickles(file: OpenFile, limits: Limits) -> Tree:
     places, expected = _places(found, sizes)
     if places is not None:
         fill_values(found.value, LegacyValues(file, places))
-    tree = _tree(file, machine, found.value, "legacy")
+    tree = replace(_tree(file, machine, found.value, "legacy"), places=places)
     if found.keys is None or (expected is not None and expected > file.size):
         missing = "" if expected is None else f": {file.size:,} of {expected:,} bytes are there"
         return _partial(tree, Wholeness.CUT, f"it ends before its tensors do{missing}")

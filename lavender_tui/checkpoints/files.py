@@ -102,6 +102,30 @@ class OpenFile:
             offset, length = offset + len(part), length - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def into(self, buffer: memoryview, offset: int) -> int:
+        """Fill `buffer` from `offset`; how many bytes of it could be filled. Raises Damaged where reading fails."""
+        filled = 0
+        while filled < len(buffer):
+            try:
+                count = os.preadv(self._fd, [buffer[filled:]], offset + filled)
+            except OSError as error:
+                raise Damaged(f"reading it fails at byte {offset + filled:,}: {reason_of(error)}") from None
+            if count == 0:
+                break
+            filled += count
+        self.bytes_read += filled
+        return filled
+
+    def will_read_all(self) -> None:
+        """From now on it is read from end to end: the kernel may read ahead again."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    def forget(self, offset: int, length: int) -> None:
+        """These bytes need not stay in the page cache: nobody is going to ask for them soon."""
+        if length > 0 and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._fd, offset, length, os.POSIX_FADV_DONTNEED)
+
     def has_changed(self) -> bool:
         """Was it written to since it was opened?"""
         return _facts(os.fstat(self._fd)) != self.facts
