@@ -25,9 +25,12 @@ class Topology:
     is_in_command: bool = False  # the command itself takes {world_size}
 
     def interpreter(self, command: Command) -> str:
-        """The interpreter that the command names, torchrun's own where it names only that, or the one that runs us."""
+        """The interpreter that the command names, torchrun's own where it names only that, or the one that runs us.
+
+        Also the one that runs us where a mere `python` is on no path, as under cron.
+        """
         if command.interpreter is not None:
-            return command.interpreter
+            return command.interpreter if self.find(command.interpreter) else sys.executable
         return (_of_script(self.find(command.launcher[0])) if command.launcher else None) or sys.executable
 
     def find(self, program: str) -> str | None:

@@ -365,7 +365,7 @@ def describe_this_process(
         run_id=run_id or os.environ.get("LAVENDER_RUN_ID") or new_run_id(run_dir),
         run_dir=os.path.abspath(run_dir),
         backend="torchrun" if under_torchrun else "local",
-        argv=_command_line(pid) or tuple(sys.orig_argv),
+        argv=_with_interpreter(_command_line(pid) or tuple(sys.orig_argv)),
         cwd=_working_directory(pid) or os.getcwd(),
         host=machine.host,
         boot_id=machine.boot_id,
@@ -376,6 +376,12 @@ def describe_this_process(
         world_size=world_size,
         resumed_from=resumed_from,
     )
+
+
+def _with_interpreter(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A mere `python` by its whole path: which one it is depends on a PATH that a later start need not have."""
+    is_bare = bool(argv) and os.sep not in argv[0] and argv[0].startswith("python")
+    return (sys.executable, *argv[1:]) if is_bare and sys.executable else argv
 
 
 def _command_line(pid: int) -> tuple[str, ...]:

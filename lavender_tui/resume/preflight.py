@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lavender_tui.checkpoints import is_checkpoint_name
+from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.living import is_alive
 from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, Verdict
-from lavender_tui.model.start import is_training_over
+from lavender_tui.model.start import is_training_over, stage_after
 from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.resume.cost import cost_checks
 from lavender_tui.resume.data_checks import data_checks
 from lavender_tui.resume.situation import Situation
+from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, spike_checks, stage_checks
 from lavender_tui.resume.topology_checks import topology_checks
 
 MANY_SAVES = 3  # with room for fewer it is said
@@ -30,7 +33,8 @@ def preflight(it: Situation) -> tuple[Check, ...]:
     Of a file that isn't whole only that is said: where it would start, and with what, nobody knows.
     """
     checks: list[Check] = []
-    for look in _LOOKS if it.checkpoint.is_whole else (_checkpoint, _name_and_content):
+    looks = _STAGE_LOOKS if it.options.next_stage is not None else _LOOKS
+    for look in looks if it.checkpoint.is_whole else (_checkpoint, _name_and_content):
         checks += look(it)
     return tuple(checks)
 
@@ -50,6 +54,8 @@ def _checkpoint(it: Situation) -> list[Check]:
         what = "the checkpoint's model has no weights of its own: it is a part of another checkpoint, or an empty one"
         return [*checks, refuse("checkpoint.model", what, where, "take another one")]
     checks.append(passed("checkpoint.model", f"model weights: {text.count(one.parameters)} parameters"))
+    if it.options.next_stage is not None:
+        return checks
     if one.has_optimizer:
         checks.append(passed("checkpoint.optimizer", "the optimizer's state is there"))
     else:
@@ -90,7 +96,7 @@ def _epoch(it: Situation) -> list[Check]:
     if is_training_over(one):
         what = f"nothing is left to train: stage {text.clean(one.stage)}, {said}"
         return [
-            refuse("epoch.over", what, text.clean(one.path), "start a new stage from it, or take an earlier checkpoint")
+            refuse("epoch.over", what, text.clean(one.path), _after_the_end(one))
         ]
     if it.epoch is None:
         if it.epoch_may_be_absent and it.policy is Policy.REPLAY_EPOCH:
@@ -110,6 +116,12 @@ def _epoch(it: Situation) -> list[Check]:
             return [refuse("epoch.over", f"{what}: nothing is left to train", said, "raise the script's epochs first")]
         return [warn("epoch.rule", what, said, "the script must know of more epochs")]
     return [passed("epoch.rule", f"{it.policy.value}: {_start_in_words(it)}", said)]
+
+
+def _after_the_end(one: Checkpoint) -> str:
+    """What can be done with a training that is over."""
+    stage = stage_after(one.stage) or "STAGE"
+    return f"start the next stage from its weights (--next-stage {stage} -- COMMAND), or take an earlier checkpoint"
 
 
 def _start_in_words(it: Situation) -> str:
@@ -217,11 +229,20 @@ def _command(it: Situation) -> list[Check]:
     if not _is_program(program, it.command.cwd):
         what = f"there is no program {text.clean(program, 120)}"
         return [refuse("command.found", what, text.clean(it.command.where), "give the command after --")]
-    return [
-        passed(
-            "command.found", "the training command", text.clean(f"{it.command.where}: {' '.join(it.command.argv)}", 300)
-        )
-    ]
+    script = _script(it.command.argv)
+    if script is not None and not os.path.exists(os.path.join(it.command.cwd, script)):
+        what = f"there is no script {text.clean(script, 120)} in {text.clean(it.command.cwd)}"
+        return [refuse("command.found", what, text.clean(it.command.where), "give the command after --, or its cwd")]
+    what = f"the training command, from {text.clean(it.command.where, 120)}"
+    return [passed("command.found", what, text.clean(" ".join(it.command.argv), 300))]
+
+
+def _script(argv: Sequence[str]) -> str | None:
+    """The script file that a Python or torchrun command runs; None for modules, other programs and placeholders."""
+    command = parse(argv)
+    if command.kind is Kind.OTHER or command.runs != "script" or not command.script or "{" in command.script[0]:
+        return None
+    return command.script[0]
 
 
 def _is_program(program: str, cwd: str) -> bool:
@@ -233,6 +254,10 @@ def _is_program(program: str, cwd: str) -> bool:
 
 
 _LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    _checkpoint, _name_and_content, _epoch, _states, topology_checks, cost_checks, data_checks, _source, _place,
+    _checkpoint, _name_and_content, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
+    cost_checks, data_checks, _source, _place, _command,
+)  # fmt: skip
+_STAGE_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
+    _checkpoint, _name_and_content, known_bad_checks, spike_checks, stage_checks, topology_checks, _source, _place,
     _command,
 )  # fmt: skip

@@ -333,3 +333,26 @@ def test_the_live_process_comes_last_and_must_be_itself(tmp_path: Path) -> None:
         command.find_command(run_of(tmp_path, replace(live, start_ticks=ticks - 1)), project_dir=str(tmp_path))
     process.communicate(b"\n")
     assert ProcessId(pid=process.pid, start_ticks=ticks).is_alive is False
+
+
+def test_a_mere_python_that_is_on_no_path_is_the_one_that_runs_us(tmp_path: Path) -> None:
+    """As under cron: the recorded command says `python`, and the PATH has none."""
+    (tmp_path / "t.py").write_text("")
+    source = CommandSource(argv=("python", "t.py"), cwd=str(tmp_path), where="here")
+    launch = command.build(source, world_size=1, run_dir=str(tmp_path), environ={"PATH": "/nowhere"})
+    assert launch.argv[0] == sys.executable
+    assert command.build(source, world_size=1, run_dir=str(tmp_path), environ=dict(os.environ)).argv[0] == "python"
+
+
+def test_the_record_of_a_training_names_its_interpreter_in_full(tmp_path: Path) -> None:
+    code = "from lavender_tui.launch.record import describe_this_process; print(describe_this_process('.').argv[0])"
+    path = os.path.dirname(sys.executable)
+    done = subprocess.run(
+        ["python3", "-c", code],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert os.path.samefile(done.stdout.strip(), sys.executable)

@@ -10,7 +10,7 @@ from lavender_tui.model.plan import Check, Proposal, Verdict
 from lavender_tui.resume import Options, Target, propose
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(30)")
-TRAIN = (sys.executable, "train.py")
+TRAIN = (sys.executable, "-m", "train")
 
 
 def model() -> tuple[dict[str, Any], dict[str, Any]]:
