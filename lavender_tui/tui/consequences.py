@@ -51,20 +51,25 @@ def rows_of_table(plan: ResumePlan) -> int | None:
 def _start(plan: ResumePlan) -> str:
     epochs = f" of {plan.source.epochs}" if plan.source.epochs else ""
     where = f"epoch {plan.start.epoch}{epochs}"
+    if plan.source.epoch is None and plan.dataset is None:
+        where += " (the checkpoint names none)"
     if plan.start.policy is not Policy.EXACT:
         return f"{where}, from its first batch"
     read, rows = consumed(plan), rows_of_table(plan)
     if read is None:
-        return f"{where}, where it stopped"
+        return f"{where}, where in it is not known"
     if rows is None:
         return f"{where}, after {text.count(read)} rows"
     return f"{where}, row {text.count(read)} of {text.count(rows)} ({100 * read / rows:.0f} %)"
 
 
 def _repeats(plan: ResumePlan) -> str:
+    """Both sides, or that they aren't known: without usable rank states nobody can say what was read."""
     replayed = plan.start.samples_replayed
+    if plan.start.policy is Policy.EXACT and (replayed is None or plan.dataset is None):
+        return "not known   loses not known"
     loses = "0 rows" if plan.start.policy is not Policy.SKIP_EPOCH else "the rest of this epoch"
-    repeated = "an unknown number of rows" if replayed is None else f"{text.count(replayed)} rows"
+    repeated = "what it read of this epoch" if replayed is None else text.plural(replayed, "row")
     return f"{repeated}   loses {loses}"
 
 

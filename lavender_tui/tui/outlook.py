@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lavender_tui.model import text
-from lavender_tui.model.checkpoint import Checkpoint, Wholeness
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.choosing import Choice, in_run
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.run import Run
@@ -50,6 +50,12 @@ def start_words(checkpoint: Checkpoint) -> str:
     return f"{where} again from batch 0: its rows so far come twice"
 
 
+def are_states_unusable(checkpoint: Checkpoint) -> bool:
+    """There are rank states, the start depends on them, and they don't make up one whole save."""
+    ranks = checkpoint.rank_states
+    return bool(ranks.found) and not ranks.complete and not ranks.merged and not checkpoint.epoch_complete
+
+
 def _trained(checkpoint: Checkpoint) -> str:
     consumed, rows = checkpoint.rank_states.consumed, _rows(checkpoint)
     if consumed is None:
@@ -79,19 +85,44 @@ def world_words(checkpoint: Checkpoint) -> str:
 def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
     """A few lines: what `r` would do with this run, or why it can't; then who carried it on already."""
     choice = in_run(run.checkpoints)
-    lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
+    if _waits(run, choice):
+        lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
+    else:
+        lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
     lines += [_follower(one) for one in followers[-2:]]
     return lines
 
 
+def _waits(run: Run, choice: Choice) -> bool:
+    """Is one that may be the newest usable not read yet?"""
+    unread = {one.path for one in run.checkpoints if one.wholeness is Wholeness.UNREAD}
+    return any(path in unread for path, _ in choice.passed_over)
+
+
 def _no_start(run: Run, choice: Choice) -> list[list[Span]]:
     if not run.checkpoints:
-        return [[("nothing saved yet: nothing to resume from", "quiet")]]
-    if any(one.wholeness is Wholeness.UNREAD for one in run.checkpoints):
-        return [[("reading its checkpoints …", "quiet")]]
+        return [_unsaved(run)]
     lines: list[list[Span]] = [[("✗ ", "bad"), ("nothing here can be resumed from", "")]]
     lines += [_passed(path, why) for path, why in choice.passed_over[:3]]
     return lines
+
+
+def _unsaved(run: Run) -> list[Span]:
+    source = run.resumed_from
+    if source is None:
+        return [("nothing saved yet: nothing to resume from", "quiet")]
+    name = text.clean(source.run.rstrip("/").rsplit("/", 1)[-1], 80)
+    words: list[Span] = [("nothing saved yet; it began from ", "quiet")]
+    if source.checkpoint:
+        words += [(_named(source.checkpoint), "strong"), (" of ", "quiet")]
+    return [*words, (name, "")]
+
+
+def _named(path: str) -> str:
+    """ "pretrain 0060" by the file's name, or that name."""
+    name = path.rsplit("/", 1)[-1]
+    stage, count = parse_name(name)
+    return text.clean(name, 60) if stage is None else f"{text.clean(stage, 20)} {text.save_count(count)}"
 
 
 def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]:
@@ -101,10 +132,14 @@ def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]
     if run.is_alive:
         first = [("x ", "accent"), ("stops it; then ", "quiet"), *first]
     lines: list[list[Span]] = [
-        [*first, (checkpoint_words(checkpoint), "strong"), (f"  whole, {rank_words(checkpoint)}", "quiet")],
-        [("  starts at ", "quiet"), (start_words(checkpoint), "")],
-        [("  " + world_words(checkpoint), "quiet")],
+        [*first, (checkpoint_words(checkpoint), "strong"), (f"  whole, {rank_words(checkpoint)}", "quiet")]
     ]
+    if are_states_unusable(checkpoint):
+        problem = next(iter(checkpoint.rank_states.problems), "some are missing")
+        lines.append([("  ✗ its rank states can't be merged: ", "bad"), (text.clean(problem, 300), "")])
+    else:
+        lines.append([("  starts at ", "quiet"), (start_words(checkpoint), "")])
+    lines.append([("  " + world_words(checkpoint), "quiet")])
     lines += [_passed(path, why) for path, why in choice.passed_over[:2]]
     return lines
 

@@ -13,6 +13,7 @@ from lavender_tui.model.plan import Check, Policy, Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
+from lavender_tui.tui import ages
 from lavender_tui.tui.outlook import checkpoint_words
 
 CHECKPOINT, WORLD, WORKERS, POLICY, LAUNCHER = "checkpoint", "world_size", "workers", "policy", "launcher"
@@ -201,7 +202,7 @@ class Sheet:
         if row == CHECKPOINT:
             if value is None:
                 return "none usable"
-            return f"{checkpoint_words(value)}  {text.age(now - value.facts.mtime_ns / 1e9)}"
+            return f"{checkpoint_words(value)}  {ages.since(ages.saved_at(value), now)}"
         if row == POLICY:
             return str(getattr(value, "value", value)).replace("-", " ")
         return text.clean(value, 30)

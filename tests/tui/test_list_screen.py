@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,20 @@ async def test_fold_hides_the_lineage(play: Play, root: Path) -> None:
         assert f"▸ {FAILED}" in text_of(pilot.app) and len(table(pilot).keys) == 4
         await press(pilot, "space")
         assert f"└ {AGAIN}" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [SMALL, (120, 40)], ids=str)
+async def test_clocks_that_differ_are_said_in_both_tables(play: Play, root: Path, size: tuple[int, int]) -> None:
+    run = root / "run-2026-05-01_00-00-00"
+    for count, seconds in ((1, time.time()), (2, -7200.0), (3, -5400.0)):
+        runs.save(run, count, age_seconds=seconds)
+    async with play(root, size=size) as pilot:
+        row = next(line for line in lines_of(pilot.app)[1:] if run.name in line)
+        assert "clock differs" in row and "0003" in row
+        await press(pilot, "enter")
+        await until(pilot, lambda: text_of(pilot.app).count("clock differs") >= 3, "three of them")
+        shown = text_of(pilot.app)
+        assert "in future" not in shown and "d a…" not in shown
 
 
 async def test_copy_goes_to_the_terminal(play: Play, root: Path) -> None:

@@ -17,7 +17,7 @@ from lavender_tui.tui.screens.log import LogScreen
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.run import RunScreen
 from lavender_tui.tui.screens.runs import RunsScreen
-from lavender_tui.tui.widgets.curve import draw
+from lavender_tui.tui.widgets.curve import draw, roomy
 from lavender_tui.tui.widgets.inks import fit, shown_path
 from lavender_tui.tui.widgets.line_table import GAP, Column, lay_out
 from lavender_tui.tui.widgets.lines import wrap_spans
@@ -88,6 +88,34 @@ def test_any_curve_fits_its_room(points, width: int, height: int) -> None:
         return
     assert len(curve.lines) == height and all(len(line) == width for line in curve.lines)
     assert math.isfinite(curve.low) and math.isfinite(curve.high)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (2.0, 2.0, (1.5, 2.5)),
+        (2.0, 2.00001, (1.4999975, 2.5000125)),
+        (-4.0, -4.0, (-5.0, -3.0)),
+        (0.0, 0.0, (-1.0, 1.0)),
+        (2.0, 2.01, (2.0, 2.01)),
+        (1.7e308, 1.7e308, (1.7e308, 1.7e308)),
+    ],
+)
+def test_an_axis_leaves_room_about_a_flat_value(low: float, high: float, shown: tuple[float, float]) -> None:
+    assert roomy(low, high) == pytest.approx(shown)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_an_axis_holds_its_values(one: float, other: float) -> None:
+    least, greatest = sorted((one, other))
+    low, high = roomy(least, greatest)
+    assert low <= least and greatest <= high
+
+
+def test_a_flat_curve_is_drawn_at_half_height() -> None:
+    curve = draw([(1, 2.0), (2, 2.0)], 4, 5)
+    assert curve is not None and (curve.low, curve.high) == (1.5, 2.5)
+    assert [bool(line.strip()) for line in curve.lines] == [False, False, True, False, False]
 
 
 @given(st.lists(st.tuples(WORDS, st.just("")), max_size=6), st.integers(2, 50), st.integers(0, 12))

@@ -214,6 +214,47 @@ async def test_resume_at_once_says_what_it_did_or_why_not(
         stop((await launched_run(pilot)).path, kill=True)
 
 
+@pytest.mark.parametrize("lives", [True, False], ids=["which lives", "which has ended"])
+async def test_resume_at_once_asks_where_it_was_resumed_before(
+    play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]], lives: bool
+) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 7, each=14, world_size=1)
+    async with play(root, command=runs.script(tmp_path)) as pilot:
+        await press(pilot, "R")
+        first = await launched_run(pilot)
+        if not lives:
+            stop(first.path, kill=True)
+            await until(pilot, lambda: not pilot.app.screen.cursor_run.is_alive, "its end", 30)
+        pilot.app.screen.go_to_run(str(root / FAILED))
+        for answer in ("enter", "escape"):
+            await press(pilot, "R")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question", 60)
+            assert "resumed already" in text_of(pilot.app)
+            await press(pilot, answer)
+            assert len(list(root.iterdir())) == 2, f"{answer} says no"
+        await press(pilot, "R")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question", 60)
+        await press(pilot, "y")
+        second = await launched_run(pilot)
+        assert second.path != first.path and second.resumed_from.run == str(root / FAILED)
+        stop(second.path, kill=True)
+        if lives:
+            stop(first.path, kill=True)
+    assert nothing_survives() == []
+
+
+async def test_states_that_are_refused_promise_nothing(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 8, epoch=2, epochs=4, each=None, world_size=None, dataset=[])
+    async with play(root) as pilot:
+        await press(pilot, "r")
+        await until_shown(pilot, "can't be launched: see checkpoint")
+        shown = text_of(pilot.app)
+        assert "epoch 2 of 4, where in it is not known" in shown
+        assert "not known   loses not known" in shown and "loses 0 rows" not in shown
+
+
 async def test_resume_at_once_refuses_in_words(play: Play, tmp_path: Path) -> None:
     root = tmp_path / "checkpoints"
     runs.save(root / FAILED, 1, cut_at=0.5)

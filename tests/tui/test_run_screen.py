@@ -50,6 +50,32 @@ async def test_the_loss_is_drawn_and_gaps_are_counted(play: Play, root: Path) ->
         await until(pilot, lambda: any("⠀" < char <= "⣿" for char in text_of(pilot.app)), "a curve in Braille")
 
 
+@pytest.mark.parametrize("losses", [[2.0], [2.0, 2.0, 2.0]], ids=["one point", "flat"])
+async def test_a_loss_that_does_not_move_has_a_readable_axis(play: Play, tmp_path: Path, losses: list[float]) -> None:
+    run = tmp_path / "checkpoints" / FAILED
+    runs.save(run, 1, loss=2.0)
+    runs.metrics(run, losses)
+    async with play(tmp_path / "checkpoints") as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "1 point  " if len(losses) == 1 else "3 points  ")
+        await until(pilot, lambda: any("⠀" < char <= "⣿" for char in text_of(pilot.app)), "a curve in Braille")
+        ticks = [line.split()[0] for line in lines_of(pilot.app) if "┫" in line and line.split()[0][0].isdigit()]
+        assert {"1.6", "2.0", "2.4"} <= set(ticks)
+        if len(losses) == 1:
+            steps = next(line.split() for line in lines_of(pilot.app) if line.split()[:1] == ["9"])
+            assert steps[:3] == ["9", "10", "11"]
+
+
+async def test_a_run_without_a_save_says_so(play: Play, root: Path) -> None:
+    new = root / "run-2026-04-26_12-00-00"
+    runs.launched(new, ["python", "train.py"], source=root / FAILED)
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "G", "g", "j", "j")
+        await until_shown(pilot, f"nothing saved yet; it began from {FAILED}")
+        await press(pilot, "enter")
+        await until_shown(pilot, "DATA  nothing saved yet")
+
+
 async def test_a_cut_file_says_why(play: Play, root: Path) -> None:
     async with play(root, size=LARGE) as pilot:
         await press(pilot, "j", "j", "enter")

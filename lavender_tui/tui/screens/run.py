@@ -17,7 +17,7 @@ from lavender_tui.errors import LavenderError
 from lavender_tui.model import text
 from lavender_tui.model.choosing import in_run
 from lavender_tui.model.run import Run
-from lavender_tui.tui import keys
+from lavender_tui.tui import ages, keys
 from lavender_tui.tui.listing import continuations
 from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
@@ -101,6 +101,8 @@ class RunScreen(RunActions, Screen[None]):
         self.query_one(LossPlot).show(run.losses)
         table = self.query_one(CheckpointTable)
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None)
+        if not run.checkpoints:
+            self.query_one(DataBars).show(None, "nothing saved yet")
         self.query_one(KeyBar).recheck()
 
     def _show_title(self) -> None:
@@ -128,7 +130,6 @@ class RunScreen(RunActions, Screen[None]):
     def _another_checkpoint(self) -> None:
         checkpoint = self.query_one(CheckpointTable).cursor_checkpoint
         if checkpoint is None:
-            self.query_one(DataBars).show(None, "nothing saved yet")
             return
         known = self._positions.get((checkpoint.path, checkpoint.facts.mtime_ns))
         if known is not None:
@@ -164,21 +165,26 @@ def fact_lines(run: Run, now: float) -> list[list[Span]]:
     facts = [
         ("path", shown_path(run.path, home=os.path.expanduser("~"))),
         ("format", text.clean(run.format, 40)),
-        ("started", _since(run.started_at, now)),
-        ("last save", _since(run.last_save_at, now)),
-        ("saves every", text.duration(run.save_interval_seconds)),
+        ("started", ages.since(run.started_at, now)),
+        ("last save", ages.since(ages.last_save(run), now)),
+        ("saves every", _interval(run.save_interval_seconds)),
         ("world_size", text.count(run.world_size)),
         ("processes", _processes(run)),
         ("host", text.clean(run.host, 60) if run.host else text.NONE),
         ("resumed from", _source(run)),
         ("command", text.clean(shlex.join(run.launched_command), 600) if run.launched_command else text.NONE),
     ]
-    lines += [[(f"{label:<13}", "quiet"), (words, "")] for label, words in facts if words != text.NONE]
+    lines += [
+        [(f"{label:<13}", "quiet"), (words, "")]
+        for label, words in facts
+        if words != text.NONE or label == "saves every"
+    ]
     return lines
 
 
-def _since(moment: float | None, now: float) -> str:
-    return text.NONE if moment is None else text.age(now - moment)
+def _interval(seconds: float | None) -> str:
+    """Files that were copied, or saved as fast as a disk writes, tell no interval."""
+    return text.NONE if seconds is None or seconds < 1 else text.duration(seconds)
 
 
 def _processes(run: Run) -> str:

@@ -11,7 +11,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from lavender_tui.errors import LavenderError
+from lavender_tui.errors import AlreadyRunning, LavenderError
 from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, utf8
@@ -32,6 +32,12 @@ def refusal_words(proposal: Proposal) -> str:
         if check.verdict is Verdict.REFUSE:
             return ". ".join(part.rstrip(".") for part in (check.what, check.evidence, check.remedy) if part)
     return "there is nothing to resume from"
+
+
+def resumed_before(proposal: Proposal) -> str:
+    """The warning that the run was resumed already; empty where it was not."""
+    found = (check for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN)
+    return next((f"{check.what}; {check.remedy}" if check.remedy else check.what for check in found), "")
 
 
 class RunActions(Screen[None], inherit_bindings=False):
@@ -73,30 +79,45 @@ class RunActions(Screen[None], inherit_bindings=False):
     def action_resume_now(self) -> None:
         """With the defaults and no sheet; a refusal opens the sheet, where its reasons stand."""
         if self.cursor_run is not None:
-            self.notify(clean(self.cursor_run.name, 80), title="Resuming", markup=False, timeout=3)
-            self._resume_now(self.cursor_run, self.lavender.command, self.lavender.world_size)
+            self._begin_resume(self.cursor_run.path, again=False)
+
+    def _begin_resume(self, path: str, *, again: bool) -> None:
+        name = clean(path.rstrip("/").rsplit("/", 1)[-1], 80)
+        self.notify(name, title="Resuming once more" if again else "Resuming", markup=False, timeout=3)
+        self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
 
     @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
-    def _resume_now(self, run: Run, command: tuple[str, ...], world_size: int | None) -> None:
+    def _resume_now(self, path: str, command: tuple[str, ...], world_size: int | None, again: bool) -> None:
         from lavender_tui.resume import Options, Target, carry_out, propose
 
         try:
-            proposal = propose(Target(paths=(run.path,)), Options(command=command, world_size=world_size))
+            proposal = propose(Target(paths=(path,)), Options(command=command, world_size=world_size))
             if proposal.is_refused:
-                self.post_message(ResumeEnded(run.key, error=refusal_words(proposal)))
-                return
-            launched = carry_out(proposal)
+                ended = ResumeEnded(path, error=refusal_words(proposal))
+            elif not again and (before := resumed_before(proposal)):
+                ended = ResumeEnded(path, error=before, may_repeat=True)
+            else:
+                ended = ResumeEnded(path, run_dir=carry_out(proposal, again=again).run_dir)
+        except AlreadyRunning as error:
+            ended = ResumeEnded(path, error=str(error), may_repeat=not again)
         except (LavenderError, OSError) as error:
-            self.post_message(ResumeEnded(run.key, error=str(error)))
-        else:
-            self.post_message(ResumeEnded(run.key, run_dir=launched.run_dir))
+            ended = ResumeEnded(path, error=str(error))
+        self.post_message(ended)
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
         if message.run_dir is not None:
             self.show_launched(message.run_dir)
             return
+        if message.may_repeat:
+            ask = Ask("Resume it once more?", detail=message.error or "", yes="resume once more")
+            self.app.push_screen(ask, partial(self._repeat_answered, message.source))
+            return
         words = clean(message.error or "", 400)
         self.notify(f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=12)
+
+    def _repeat_answered(self, path: str, yes: bool | None) -> None:
+        if yes:
+            self._begin_resume(path, again=True)
 
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from lavender_tui.model import text
-from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import why_passed_over
+from lavender_tui.tui import ages
 from lavender_tui.tui.themes import wholeness_ink, wholeness_words
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
 from lavender_tui.tui.widgets.run_table import short_loss
 
-_COLUMNS = (
-    Column(key="save", title="SAVE", width=7, right=True, keep=100),
-    Column(key="stage", title="STAGE", width=10, keep=85),
-    Column(key="whole", title="FILE", width=15, keep=95),
-    Column(key="epoch", title="EPOCH", width=7, right=True, keep=80),
-    Column(key="step", title="STEP", width=9, right=True, keep=60),
-    Column(key="loss", title="LOSS", width=8, right=True, keep=90),
-    Column(key="saved", title="SAVED", width=10, right=True, keep=75),
-    Column(key="ranks", title="RANKS", width=6, right=True, keep=70),
-    Column(key="size", title="SIZE", width=7, right=True, keep=55),
-    Column(key="why", title="", width=20, keep=40, grows_to=200),
-)
+
+@cache
+def _columns(saved: int) -> tuple[Column, ...]:
+    """The columns, that of the ages `saved` cells wide."""
+    return (
+        Column(key="save", title="SAVE", width=7, right=True, keep=100),
+        Column(key="stage", title="STAGE", width=10, keep=85),
+        Column(key="whole", title="FILE", width=15, keep=95),
+        Column(key="epoch", title="EPOCH", width=7, right=True, keep=80),
+        Column(key="step", title="STEP", width=9, right=True, keep=60),
+        Column(key="loss", title="LOSS", width=8, right=True, keep=90),
+        Column(key="saved", title="SAVED", width=saved, right=True, keep=75),
+        Column(key="ranks", title="RANKS", width=6, right=True, keep=70),
+        Column(key="size", title="SIZE", width=7, right=True, keep=55),
+        Column(key="why", title="", width=20, keep=40, grows_to=200),
+    )
 
 
 class CheckpointTable(LineTable):
@@ -35,11 +41,15 @@ class CheckpointTable(LineTable):
         super().__init__(id=id)
         self._checkpoints: list[Checkpoint] = []
         self._default: str | None = None
+        self._columns = _columns(ages.AGE_WIDTH)
 
     def set_checkpoints(self, checkpoints: Sequence[Checkpoint], default: str | None) -> None:
         """Oldest first, as a run holds them; drawn newest first."""
         self._checkpoints = list(reversed(checkpoints))
         self._default = default
+        now = time.time()
+        is_odd = any(ages.is_odd(ages.saved_at(one), now) for one in self._checkpoints)
+        self._columns = _columns(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
         self.set_keys([one.path for one in self._checkpoints])
 
     @property
@@ -47,7 +57,7 @@ class CheckpointTable(LineTable):
         return self._checkpoints[self._cursor] if self._checkpoints else None
 
     def columns(self) -> Sequence[Column]:
-        return _COLUMNS
+        return self._columns
 
     def cells(self, index: int) -> Mapping[str, Cell]:
         one = self._checkpoints[index]
@@ -57,7 +67,7 @@ class CheckpointTable(LineTable):
 def checkpoint_cells(one: Checkpoint, is_default: bool, now: float) -> Mapping[str, Cell]:
     """What a checkpoint's line says at the time `now` (unix seconds)."""
     count = one.save_count if one.save_count is not None else one.name_save_count
-    saved = now - one.facts.mtime_ns / 1e9
+    saved = ages.since(ages.saved_at(one), now)
     cells = {
         "save": Cell(text.save_count(count), "" if one.is_whole else "quiet"),
         "stage": _stage(one),
@@ -65,12 +75,13 @@ def checkpoint_cells(one: Checkpoint, is_default: bool, now: float) -> Mapping[s
         "epoch": Cell(_epoch(one)),
         "step": Cell(text.count(one.step)),
         "loss": Cell(short_loss(one.loss, one.loss_text), "bad" if one.loss_text else ""),
-        "saved": Cell("in future", "warn") if saved < -1 else Cell(text.age(saved), "quiet"),
+        "saved": Cell(saved, "warn" if saved == ages.CLOCK_DIFFERS else "quiet"),
         "ranks": _ranks(one),
         "size": Cell(text.size(one.facts.size_bytes), "quiet"),
         "why": _why(one, is_default),
     }
-    return {key: Cell(cell.text, "faint") if cell.text == text.NONE else cell for key, cell in cells.items()}
+    unknown = Cell("…" if one.wholeness is Wholeness.UNREAD else text.NONE, "faint")
+    return {key: unknown if cell.text == text.NONE else cell for key, cell in cells.items()}
 
 
 def _stage(one: Checkpoint) -> Cell:
@@ -97,6 +108,8 @@ def _ranks(one: Checkpoint) -> Cell:
 def _why(one: Checkpoint, is_default: bool) -> Cell:
     if is_default:
         return Cell("← resumes here", "accent")
+    if one.wholeness is Wholeness.UNREAD:
+        return Cell("")  # its file's cell says so
     why = why_passed_over(one)
     if why is not None:
         return Cell(text.clean(why, 300), "quiet")

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lavender_tui.model.series import Point, bounds, decimate
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # [row][column] of one Braille cell
+_FLAT = 1e-4  # as a share of the value
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`lines` of exactly the asked width, top first; the least and greatest value."""
+    """`lines` of exactly the asked width, top first; what its lowest and its highest dot stand for."""
 
     lines: tuple[str, ...]
     low: float
     high: float
 
 
+def roomy(low: float, high: float) -> tuple[float, float]:
+    """Limits of an axis from `low` to `high`; about a flat value, a quarter of it on either side.
+
+    What differs by less than labels can say is flat: an axis from 1.999999 to 2.000001 tells nobody anything.
+    """
+    greatest = max(abs(low), abs(high))
+    if high - low > _FLAT * greatest:
+        return low, high
+    margin = greatest / 4 or 1.0
+    wide = (low - margin, high + margin)
+    return wide if all(map(math.isfinite, wide)) else (low, high)
+
+
 def draw(points: Sequence[Point], width: int, height: int) -> Curve | None:
-    """The curve of (step, value) points; None where nothing finite is to be drawn."""
+    """The curve of (step, value) points, a flat one at half height; None where nothing finite is to be drawn."""
     limits = bounds(points)
     if limits is None or width < 1 or height < 1:
         return None
-    x_low, x_high, low, high = limits
+    x_low, x_high = limits[:2]
+    low, high = roomy(*limits[2:])
     across, down = 2 * width - 1, 4 * height - 1
     pixels = [
         (_scale(x, x_low, x_high, across), down - _scale(y, low, high, down)) for x, y in decimate(points, 2 * width)

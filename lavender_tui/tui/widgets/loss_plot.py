@@ -11,14 +11,16 @@ from textual.containers import Container
 from textual.message import Message
 from textual.worker import Worker, WorkerState
 
+from lavender_tui.model import text
 from lavender_tui.model.run import LossPoint
 from lavender_tui.model.series import decimate, finite
-from lavender_tui.model.text import clean
+from lavender_tui.tui.widgets.curve import roomy
 from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from textual_plot import PlotWidget
 
+_FEW_STEPS = 6
 _GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
 
 
@@ -53,7 +55,7 @@ class LossPlot(Container):
     @on(Worker.StateChanged)
     def _load_ended(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
-            self._say(f"can't be drawn: {clean(event.worker.error, 200)}")
+            self._say(f"can't be drawn: {text.clean(event.worker.error, 200)}")
 
     async def on_loss_plot_loaded(self, message: Loaded) -> None:
         plot = message.kind(allow_pan_and_zoom=False)
@@ -85,6 +87,10 @@ class LossPlot(Container):
             from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
 
             steps, losses = [x for x, _ in shown], [y for _, y in shown]
+            first, last = _steps_shown(steps)
+            self._plot.set_xlimits(first, last)
+            self._plot.set_xticks(_whole_steps(first, last))
+            self._plot.set_ylimits(*roomy(min(losses), max(losses)))
             self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
         self._plot.display = bool(shown)
 
@@ -101,11 +107,22 @@ def drawable(points: Sequence[LossPoint], width: int) -> list[tuple[float, float
     return decimate(kept, max(1, width))
 
 
+def _steps_shown(steps: Sequence[float]) -> tuple[float, float]:
+    """A lone step stands between its neighbours."""
+    low, high = min(steps), max(steps)
+    return (low, high) if high > low else (low - 1, high + 1)
+
+
+def _whole_steps(first: float, last: float) -> list[float] | None:
+    """Marks at whole steps where the library would put some between them; None: as it likes."""
+    return [first + step for step in range(round(last - first) + 1)] if last - first <= _FEW_STEPS else None
+
+
 def _summary(points: Sequence[LossPoint], shown: Sequence[tuple[float, float]]) -> str:
     if not points:
         return "nothing recorded yet"
     gaps = len(points) - len(finite([(point.step, point.loss) for point in points]))
-    words = f"{len(points):,} points" + (f", {gaps:,} of them no finite number" if gaps else "")
+    words = text.plural(len(points), "point") + (f", {gaps:,} of them no finite number" if gaps else "")
     if not shown:
         return words
-    return f"{words}   least {min(y for _, y in shown):.4g}   last {shown[-1][1]:.4g}"
+    return f"{words}   least {text.loss(min(y for _, y in shown))}   last {text.loss(shown[-1][1])}"

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from lavender_tui.model import text
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
+from lavender_tui.tui import ages
 from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.curve import draw
@@ -77,7 +78,7 @@ class RunPane(Widget):
 
     def _head(self, run: Run, width: int) -> list[Span]:
         ended = run.end.ended_at if run.end else None
-        when = f", {text.age(time.time() - ended)}" if ended else ""
+        when = f", {ages.since(ended, time.time())}" if ended else ""
         reason = text.clean(run.state_reason, 400)
         word = "" if reason.startswith(run.state.value) else f" {run.state.value}:"
         head: list[Span] = [
