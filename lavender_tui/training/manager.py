@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lavender_tui import __version__
 from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.training import data_state, metrics_log, weights
+from lavender_tui.training.begin_line import BeginLine
 from lavender_tui.training.cadence import Cadence, StepCount
 from lavender_tui.training.data_state import RankReport
 from lavender_tui.training.plain import as_plain
@@ -74,6 +75,8 @@ class CheckpointManager:
         self._optimizer: Any = None
         self._scheduler: Any = None
         self._steps = StepCount(begin.global_step if begin else 0)
+        checkpoint = begin.checkpoint if begin else None
+        self._begin_line = BeginLine(self._ranks, at_step=self._steps.value, checkpoint=checkpoint)
         pins = Pins(os.path.basename(self.run_dir), begin.pins if begin else None) if pin else None
         self._pins, self._reading = pins, Reading(self._ranks, pins)
         self._cadence = Cadence(every_seconds)
@@ -116,6 +119,7 @@ class CheckpointManager:
         own names: `filter=`, `shuffle=`, `columns=`, `version=`, `uri=` and so on.
         """
         self._reading.set(dataset, table if table is not None else self._table, told, self._steps)
+        self._begin_line.data_is_set(dataset, self._optimizer)
         if batch_size is not None:
             self._reading.set_batch(batch_size, num_workers, accumulate)
 
@@ -155,6 +159,7 @@ class CheckpointManager:
             self._last_loss = loss
         if not self._ranks.is_first:
             return
+        self._begin_line.logged()
         values = {"step": self._steps.value, "loss": loss, "lr": lr, **more}
         self._append({key: value for key, value in values.items() if value is not None})
 
@@ -168,6 +173,7 @@ class CheckpointManager:
         Raises SystemExit(0) after the save that SIGTERM asked for (1 if that save failed).
         """
         self._check(stage, extra)
+        self._tell_begin(epoch)
         self._steps.called()
         due = self._ranks.is_first and self._cadence.is_due
         due, terminate, user = self._ranks.vote([due, self._signals.terminate, self._signals.user])
@@ -193,6 +199,7 @@ class CheckpointManager:
     ) -> str:
         """Save now, on every rank; returns the checkpoint's path. Raises LavenderError where it can't be written."""
         self._check(stage, extra)
+        self._tell_begin(epoch)
         fields = {"epoch": epoch, "epochs": epochs, "epoch_complete": epoch_complete, **extra}
         path = self._save(stage, fields, may_wait=False)
         assert path is not None
@@ -290,6 +297,11 @@ class CheckpointManager:
 
         first_does(self._ranks, begin_it)
         return made[0] if made else None
+
+    def _tell_begin(self, epoch: int | None) -> None:
+        """Once, on every rank: `metrics.jsonl` tells where this training began."""
+        if not self._begin_line.is_told and (values := self._begin_line.tell(epoch, self._optimizer)) is not None:
+            self._append(values)
 
     def _append(self, values: dict[str, Any]) -> None:
         try:

@@ -96,6 +96,10 @@ def test_sigterm_to_torchrun_saves_once_and_no_row_is_lost(
     lines = [json.loads(line) for line in Path(run_dir, "metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["event"] == "end"
     assert (lines[-1]["status"], lines[-1]["by"]) == ("stopped", "SIGTERM")
+    (began,) = [line for line in lines if line.get("event") == "begin"]
+    assert (began["at_step"], began["epoch"], began["world_size"], began["checkpoint"]) == (0, 1, 2, None)
+    starts = [{"dataset_epoch": 0, "first_split": first, "taken": [0] * 4} for first in (0, 4)]
+    assert began["positions"] == starts
     ended, launched = read_exit(run_dir), read_launch(run_dir)
     assert ended is not None
     assert ended.code == 0
@@ -106,8 +110,23 @@ def test_sigterm_to_torchrun_saves_once_and_no_row_is_lost(
     resumed = torchrun(1, "script.py", uri=uri, root=root, resume=path)
     output, _ = resumed.communicate(timeout=60)
     assert resumed.returncode == 0, output
+    assert _began(root, path)["positions"] == [
+        {"dataset_epoch": 0, "first_split": 0, "taken": content["dataset"][0]["samples_consumed_per_split"]}
+    ]
     seen = [x for row in _rows(tmp_path) for x in row["x"]]
     assert sorted(seen) == list(range(200))
+
+
+def _began(root: str, checkpoint: str) -> dict[str, Any]:
+    """The begin of the run that loaded this checkpoint."""
+    told = [
+        json.loads(line)
+        for path in Path(root).glob("run-*/metrics.jsonl")
+        for line in path.read_text().splitlines()
+        if '"begin"' in line
+    ]
+    (found,) = [one for one in told if one["checkpoint"] == checkpoint]
+    return found
 
 
 def _rows(tmp_path: Path) -> list[dict[str, Any]]:
