@@ -15,8 +15,10 @@ _HOMES = {
     "Target": "request",
     "Child": "child",
     "carry_out": "carrying_out",
+    "look_at_table": "looking",
     "merge_files": "merging",
     "propose": "proposing",
+    "verified": "looking",
     "warm_child": "carrying_out",
 }
 
@@ -24,11 +26,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lavender_tui.resume.carrying_out import carry_out, warm_child
     from lavender_tui.resume.child import Child
+    from lavender_tui.resume.looking import look_at_table, verified
     from lavender_tui.resume.merging import merge_files
     from lavender_tui.resume.proposing import propose
     from lavender_tui.resume.request import Launched, Options, Prepared, Target
 
-__all__ = ["Child", "Launched", "Options", "Prepared", "Target", "carry_out", "merge_files", "propose", "warm_child"]
+__all__ = [
+    "Child", "Launched", "Options", "Prepared", "Target", "carry_out", "look_at_table", "merge_files", "propose",
+    "verified", "warm_child",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from lavender_tui import checkpoints
 from lavender_tui.errors import AlreadyRunning, BadState, LaunchFailed, Refused
@@ -17,7 +18,9 @@ from lavender_tui.launch.starting import OUR_NAMES, refuse_second_resume
 from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
 from lavender_tui.model.run import Lineage
 from lavender_tui.model.state_rules import difference
+from lavender_tui.model.text import clean
 from lavender_tui.resume.child import Child
+from lavender_tui.resume.looking import look_at_table, with_checks
 from lavender_tui.resume.proposing import STATE_NAME, uses_state, with_launch
 from lavender_tui.resume.request import Launched, Prepared, sentence_case
 
@@ -43,7 +46,8 @@ def carry_out(proposal: Proposal, *, again: bool = False, child: Child | None = 
         _refuse_changes(ready)
         _refuse_the_living(ready, plan, again)
         with _a_child(child, needed=_needs_child(ready, plan)) as using:
-            _verify(ready, plan, using)
+            if using is not None:
+                ready, plan = _startable(_verify(ready, plan, using))
             with _new_run(ready.root) as run_dir:
                 return _launch(ready, plan, run_dir, using, again)
 
@@ -77,11 +81,10 @@ def _refuse_the_living(ready: Prepared, plan: ResumePlan, again: bool) -> None:
         refuse_second_resume(plan.source.run, [ready.root])
 
 
-def _verify(ready: Prepared, plan: ResumePlan, child: Child | None) -> None:
+def _verify(ready: Prepared, plan: ResumePlan, child: Child) -> Prepared:
     """The library merges to what the owners say, and the table opens at the version that the states are of."""
     if not ready.states:
-        return
-    assert child is not None
+        return _verify_table(ready, child)
     merged = child.merge(ready.states)
     if merged != plan.dataset:
         raise BadState(
@@ -89,21 +92,18 @@ def _verify(ready: Prepared, plan: ResumePlan, child: Child | None) -> None:
             where=plan.source.checkpoint,
             hint="Take another checkpoint, or start the epoch again with --policy replay-epoch",
         )
-    _verify_table(plan, child)
+    return _verify_table(ready, child)
 
 
-def _verify_table(plan: ResumePlan, child: Child) -> None:
-    data = plan.data or {}
-    uri, table, version = data.get("uri"), data.get("table"), data.get("version")
-    if not isinstance(uri, str) or not isinstance(table, str) or type(version) is not int or "://" in uri:
-        return
-    seen = child.table(uri, table, version=version)
-    if not seen["opens"]:
-        raise BadState(
-            f"version {version} of the table can't be opened ({seen['reason']}); now it is {seen['current']}",
-            where=f"{table} in {uri}",
-            hint="Its rows would come in another order: start the epoch again with --policy replay-epoch",
-        )
+def _verify_table(ready: Prepared, child: Child) -> Prepared:
+    """What the child sees in the table refuses before anything is made, or goes into the plan's warnings."""
+    found = look_at_table(ready, child)
+    data = (ready.plan.data if ready.plan is not None else None) or {}
+    for check in found:
+        if check.verdict is Verdict.REFUSE:
+            where = clean(f"{data.get('table')} in {data.get('uri')}", 300)
+            raise BadState(check.what, where=where, hint=sentence_case(check.remedy))
+    return cast(Prepared, with_checks(ready, found))
 
 
 def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None, again: bool) -> Launched:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Any
 
 import lavender_tui
-from lavender_tui.errors import BadState, LavenderError
+from lavender_tui.errors import BadState, LavenderError, NotFound
 from lavender_tui.model.state_shapes import normalise
 from lavender_tui.model.text import clean
 
@@ -82,7 +82,7 @@ class Child:
     def table(
         self, uri: str, table: str, *, version: int | None = None, tag: str | None = None, filter: str | None = None
     ) -> dict[str, Any]:
-        """{current, opens, reason, rows} of the table at the version. Raises LavenderError where there is none."""
+        """What `merge.table` answers of the table at the version. Raises NotFound where there is no table."""
         return self._ask(
             {"task": "table", "uri": uri, "table": table, "version": version, "tag": tag, "filter": filter}
         )
@@ -135,6 +135,8 @@ class Child:
             )
         if answer["about"] == "file":
             raise LavenderError(f"can't be written ({clean(answer['error'])})", where=where, hint="Name another place")
+        if answer["about"] == "table":
+            raise NotFound(clean(answer["error"]))
         raise LavenderError(clean(answer["error"]))
 
     def _end_as_too_slow(self) -> None:

@@ -13,6 +13,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from lavender_tui.training.fingerprint import sample_of
+
+MOST_COMPARED_ROWS = 2_000_000  # a second, and 200 MB
 Answer = dict[str, Any]
 
 
@@ -65,27 +68,58 @@ def save(state: Answer, path: str, mode: int = 0o644) -> Answer:
 
 
 def table(
-    uri: str, table: str, version: int | None = None, tag: str | None = None, filter: str | None = None
+    uri: str,
+    table: str,
+    version: int | None = None,
+    tag: str | None = None,
+    filter: str | None = None,
 ) -> Answer:
     """Can the rows still be read as they were? Opens nothing that isn't there: `connect` would make the directory.
 
-    `rows` counts at the recorded version, after the filter; None where it can't be opened.
+    `current` and `current_rows` are of the newest version. At the recorded one, None where it can't be opened: `rows`
+    after the filter, `columns`, `sample` (a fingerprint), `tags` that hold it, `added` and `removed` since.
     """
     import lancedb
 
     if "://" not in uri and not os.path.isdir(uri):
         return {"error": f"there is no database at {uri}", "about": "table"}
     opened = lancedb.connect(uri).open_table(table)
-    answer: Answer = {"current": opened.version, "opens": True, "reason": None, "rows": None}
+    answer: Answer = {"current": opened.version, "opens": True, "reason": None}
+    answer.update(dict.fromkeys(("rows", "columns", "sample", "added", "removed")))
+    tags = opened.tags.list()
+    answer["tags"] = sorted(name for name, held in tags.items() if int(held["version"]) == version)
+    if tag is not None and tag in tags:
+        answer["tagged"] = int(tags[tag]["version"])
+    answer["current_rows"] = _count(opened, filter)
+    ids = _row_ids(opened) if version not in (None, opened.version) else None
     try:
-        if tag is not None and tag in opened.tags.list():
-            answer["tagged"] = opened.tags.get_version(tag)
         if version is not None:
             opened.checkout(version)
         answer["rows"] = opened.count_rows(filter)
+        answer["columns"] = list(opened.schema.names)
+        answer["sample"] = sample_of(opened)
     except Exception as error:  # gone, cleaned up, or a filter that no longer fits: said, with the library's reason
         answer.update(opens=False, reason=_one_line(error))
+        return answer
+    if ids is not None and (before := _row_ids(opened)) is not None:
+        answer.update(added=len(ids - before), removed=len(before - ids))
     return answer
+
+
+def _count(opened: Any, filter: str | None) -> int | None:
+    try:
+        return int(opened.count_rows(filter))
+    except (ValueError, RuntimeError):  # the filter's column is gone
+        return None
+
+
+def _row_ids(opened: Any) -> set[int] | None:
+    """Where every row lies; None for a table that is too large to ask. An updated row lies elsewhere afterwards."""
+    rows = opened.count_rows()
+    if rows > MOST_COMPARED_ROWS:
+        return None
+    found = opened.search().select(["_rowid"]).with_row_id(True).limit(rows + 1).to_arrow()
+    return set(found["_rowid"].to_pylist())
 
 
 TASKS: dict[str, Callable[..., Answer]] = {"merge": merge, "save": save, "table": table}

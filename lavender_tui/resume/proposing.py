@@ -28,12 +28,13 @@ from lavender_tui.model.state_rules import epoch_size, refuse, work_key
 from lavender_tui.model.text import clean
 from lavender_tui.model.topology import per_rank_batch
 from lavender_tui.resume.choose import Chosen, choose, resumed_as
+from lavender_tui.resume.cost import environment, planned_data
 from lavender_tui.resume.gather import Gathered, gather
 from lavender_tui.resume.preflight import preflight
 from lavender_tui.resume.request import Options, Prepared, Target
 from lavender_tui.resume.situation import Situation, new_root
 from lavender_tui.watch.index import Index
-from lavender_tui.watch.machine import devices
+from lavender_tui.watch.machine import cpu_count, devices
 
 STATE_NAME = "state.pt"
 
@@ -131,7 +132,7 @@ def plan_of(it: Situation, checks: tuple[Check, ...], *, run_dir: str) -> tuple[
             **_counts(it),
         ),
         dataset=it.dataset,
-        data=checkpoint.data,
+        data=planned_data(checkpoint.data, it.num_splits, it.world_size),
         batch=Batch(
             global_size=it.global_batch,
             per_rank=per_rank_batch(it.global_batch, it.world_size),
@@ -206,7 +207,9 @@ def with_launch(plan: ResumePlan, command: commands.CommandSource, options: Opti
         state_path=os.path.join(run_dir, STATE_NAME) if plan.dataset is not None else None,
         stage=plan.source.stage,
         start_epoch=plan.start.epoch,
+        cores=cpu_count(),
     )
+    launch = replace(launch, env={**environment(plan, launch.env), **launch.env})
     return replace(plan, run_dir=run_dir, launch=launch)
 
 
