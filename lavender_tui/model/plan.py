@@ -60,7 +60,9 @@ class Start:
     """`epoch` is 1-based. The numbers of samples are None where nothing says them (no rank states, no row count).
 
     `samples_trained` is what the saved epoch has read, `samples_skipped` what of it nobody will read,
-    `samples_left` what the epoch that is started in has before it.
+    `samples_left` what the epoch that is started in has before it. `scheduler_extra`: steps to make after the saved
+    scheduler is loaded, which the rest of a skipped or spent epoch would have made. `stage` is the NEW stage that is
+    started from the weights alone, with everything else fresh; None where the saved one goes on.
     """
 
     policy: Policy
@@ -70,6 +72,8 @@ class Start:
     samples_trained: int | None = None
     samples_skipped: int | None = None
     samples_left: int | None = None
+    scheduler_extra: int = 0
+    stage: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

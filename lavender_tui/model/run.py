@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -59,8 +59,9 @@ class Lineage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPoint:
     step: int
-    loss: float | None  # None where it was no finite number
+    loss: float | None  # None where it was no finite number, or where none was logged
     lr: float | None = None
+    is_no_number: bool = field(default=False, compare=False)  # a loss was there: NaN, infinity, null
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from lavender_tui.model.checkpoint import Checkpoint
+import itertools
+from dataclasses import replace
+
+from lavender_tui.model.checkpoint import STAGES, Checkpoint, RankStatesSummary
 from lavender_tui.model.plan import Policy
 
 
@@ -34,6 +37,36 @@ def policy_epoch(policy: Policy, checkpoint: Checkpoint) -> int | None:
 def scheduler_steps(checkpoint: Checkpoint, epoch: int) -> int | None:
     """None where the scheduler's own state is saved; else epoch - 1 steps, right at epoch boundaries only."""
     return None if checkpoint.has_scheduler else max(0, epoch - 1)
+
+
+def missed_scheduler_steps(last_epoch: int | None, epoch: int | None, epoch_complete: bool | None, start: int) -> int:
+    """How many steps a saved scheduler lacks where the rest of its epoch is not trained any more: 0 or 1.
+
+    One that is stepped once per epoch has made `epoch - 1` steps until the end of `epoch`; saved before that end, and
+    resumed in the epoch after it, its step would never come. One that is stepped with every batch has made at least
+    `epoch` by then: it lacks nothing.
+    """
+    if epoch is None or epoch_complete or start != epoch + 1:
+        return 0
+    return int(last_epoch == epoch - 1)
+
+
+def weights_only(checkpoint: Checkpoint) -> Checkpoint:
+    """What a new stage takes over: the weights. Batch, data, schedule and rank states are those of the stage before."""
+    return replace(
+        checkpoint,
+        rank_states=RankStatesSummary(),
+        data=None,
+        lr=None,
+        global_batch=None,
+        num_workers=None,
+        has_scheduler=False,
+    )
+
+
+def stage_after(stage: str | None) -> str | None:
+    """The stage that usually follows: sft after pretrain, dpo after sft; None where nobody can say."""
+    return {before: after for before, after in itertools.pairwise(STAGES) if after != "final"}.get(stage or "")
 
 
 def is_training_over(checkpoint: Checkpoint) -> bool:

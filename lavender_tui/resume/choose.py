@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lavender_tui import checkpoints
-from lavender_tui.errors import NotFound
+from lavender_tui.errors import NotFound, UsageError
 from lavender_tui.launch.record import read_launch
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import over_runs
 from lavender_tui.model.run import Run
+from lavender_tui.resume import going_back
+from lavender_tui.resume.known_bad import followers_of, suspects
 from lavender_tui.resume.request import Options, Target
+from lavender_tui.resume.situation import new_root
 from lavender_tui.watch.assemble import assemble
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import list_run
@@ -27,12 +30,19 @@ MOST_NEIGHBOURS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """`run` is the run that the checkpoint lies in, None where its directory is none; `named`: by the user."""
+    """`run` is the run that the checkpoint lies in, None where its directory is none; `named`: by the user.
+
+    `known_bad`: why it is suspected, though it was chosen; `spike` the jump of the loss that is gone back before.
+    `problem` says what was asked for and isn't there, where no checkpoint was chosen.
+    """
 
     run: Run | None
     checkpoint: Checkpoint | None
     passed_over: tuple[tuple[str, str], ...] = ()
     named: bool = False
+    known_bad: str | None = None
+    spike: str | None = None
+    problem: str = ""
 
     @property
     def run_path(self) -> str:
@@ -50,10 +60,59 @@ def choose(target: Target, options: Options, index: Index | None = None) -> Chos
     for path in target.paths:
         if not os.path.lexists(path):
             raise NotFound("there is no such root, run or checkpoint", where=path)
+    index = Index() if index is None else index
     if len(target.paths) == 1 and not os.path.isdir(target.paths[0]):
-        return _named(target.paths[0], Index() if index is None else index)
-    choice = over_runs(scan(target.paths, index=index), options.stage)
-    return Chosen(run=choice.run, checkpoint=choice.checkpoint, passed_over=choice.passed_over)
+        if options.before_spike:
+            raise UsageError("one checkpoint is named already", where=target.paths[0], hint="Name its run instead")
+        chosen = _named(target.paths[0], index)
+        return replace(chosen, known_bad=_Suspects((), options, index).why(chosen.run, chosen.checkpoint))
+    runs = scan(target.paths, index=index)
+    suspects = _Suspects(runs, options, index)
+    if options.before_spike:
+        return _before_spike(runs, options, index, suspects)
+    choice = over_runs(runs, options.stage, but_not=options.next_stage, bad=suspects.of)
+    return Chosen(
+        run=choice.run,
+        checkpoint=choice.checkpoint,
+        passed_over=choice.passed_over,
+        known_bad=suspects.why(choice.run, choice.checkpoint),
+    )
+
+
+def _before_spike(runs: Sequence[Run], options: Options, index: Index, suspects: _Suspects) -> Chosen:
+    back = going_back.before_spike(runs, options.stage, find=lambda path: _run_at(path, index), bad=suspects.of)
+    return Chosen(
+        run=back.run,
+        checkpoint=back.checkpoint,
+        passed_over=back.passed_over,
+        spike=str(back.spike) if back.spike is not None else None,
+        problem=back.problem,
+    )
+
+
+class _Suspects:
+    """The known bad checkpoints of a run, looked up when the run is, and once."""
+
+    def __init__(self, runs: Sequence[Run], options: Options, index: Index) -> None:
+        self._runs, self._options, self._index = runs, options, index
+        self._known: dict[str, dict[str, str]] = {}
+
+    def of(self, run: Run) -> Mapping[str, str]:
+        if run.path not in self._known:
+            self._known[run.path] = suspects(run.checkpoints, self._followers(run))
+        return self._known[run.path]
+
+    def why(self, run: Run | None, checkpoint: Checkpoint | None) -> str | None:
+        if run is None or checkpoint is None:
+            return None
+        return self.of(run).get(checkpoint.path)
+
+    def _followers(self, run: Run) -> Sequence[Run]:
+        """Among the runs of the root; of a run that was named alone, those beside it."""
+        if len(self._runs) > 1:
+            return followers_of(run.path, self._runs)
+        beside = resumed_as(run.path, new_root(run.path, self._options))
+        return scan(beside, index=self._index) if beside else ()
 
 
 def _named(path: str, index: Index) -> Chosen:

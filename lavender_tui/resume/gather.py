@@ -26,6 +26,7 @@ class Gathered:
     set: StateSet
     facts: SaveFacts
     files: tuple[tuple[str, FileFacts], ...] = ()
+    scheduler_epoch: int | None = None  # last_epoch of the saved scheduler
 
 
 def gather(checkpoint: Checkpoint, *, world_size: int | None = None, num_workers: int = 0) -> Gathered:
@@ -42,12 +43,25 @@ def gather(checkpoint: Checkpoint, *, world_size: int | None = None, num_workers
         found = checkpoints.read_rank_states(checkpoint.path)
     except (UnreadableFile, OSError) as error:
         bad = refuse("states.shape", f"the rank states can't be read: {error}")
-        return Gathered(set=StateSet(checks=(bad,)), facts=facts)
+        return Gathered(set=StateSet(checks=(bad,)), facts=facts, scheduler_epoch=_scheduler_epoch(content))
     result = examine(found, facts)
     if not found and content.get("dataset") in ([], ()):
         bad = refuse("states.shape", "the checkpoint has an empty list of rank states: 0 states", checkpoint.path)
         result = StateSet(recorded_ranks=facts.world_size, checks=(bad,))
-    return Gathered(set=result, facts=facts, files=_files(checkpoint))
+    return Gathered(
+        set=result, facts=facts, files=_files(checkpoint), scheduler_epoch=_scheduler_epoch(content)
+    )
+
+
+def without_states(checkpoint: Checkpoint) -> Gathered:
+    """For a start that takes nothing but the weights: the states are not looked at, the file is still watched."""
+    return Gathered(set=StateSet(), facts=save_facts(checkpoint, {}), files=((checkpoint.path, checkpoint.facts),))
+
+
+def _scheduler_epoch(content: Mapping[str, Any]) -> int | None:
+    state = content.get("scheduler_state_dict")
+    steps = state.get("last_epoch") if isinstance(state, Mapping) else None
+    return steps if type(steps) is int else None
 
 
 def save_facts(

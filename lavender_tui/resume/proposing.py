@@ -23,13 +23,13 @@ from lavender_tui.model.plan import (
     Start,
     Verdict,
 )
-from lavender_tui.model.start import scheduler_steps
+from lavender_tui.model.start import scheduler_steps, weights_only
 from lavender_tui.model.state_rules import epoch_size, refuse, work_key
 from lavender_tui.model.text import clean
 from lavender_tui.model.topology import per_rank_batch
 from lavender_tui.resume.choose import Chosen, choose, resumed_as
 from lavender_tui.resume.cost import environment, planned_data
-from lavender_tui.resume.gather import Gathered, gather
+from lavender_tui.resume.gather import Gathered, gather, without_states
 from lavender_tui.resume.preflight import preflight
 from lavender_tui.resume.request import Options, Prepared, Target
 from lavender_tui.resume.situation import Situation, new_root
@@ -66,6 +66,10 @@ def propose(target: Target, options: Options | None = None, *, index: Index | No
 
 
 def _nothing(chosen: Chosen, options: Options) -> Proposal:
+    if chosen.problem:
+        what = f"nothing to go back to: {clean(chosen.problem, 300)}"
+        check = refuse("spike.before", what, remedy="leave --before-spike out, or name a checkpoint")
+        return Prepared(plan=None, checks=(check,), passed_over=chosen.passed_over, options=options)
     stage = f" of stage {clean(options.stage)}" if options.stage else ""
     evidence = "; ".join(f"{clean(os.path.basename(path))}: {clean(why)}" for path, why in chosen.passed_over[:5])
     check = refuse(
@@ -79,7 +83,10 @@ def _situation(chosen: Chosen, options: Options) -> tuple[Situation, tuple[tuple
     assert checkpoint is not None
     record = read_launch(chosen.run_path)
     recorded = record.world_size if record is not None else None
-    gathered = gather(checkpoint, world_size=recorded, num_workers=options.num_workers or 0)
+    if options.next_stage is None:
+        gathered = gather(checkpoint, world_size=recorded, num_workers=options.num_workers or 0)
+    else:
+        gathered, checkpoint = without_states(checkpoint), weights_only(checkpoint)
     command, problem = _command(chosen, options)
     root = new_root(chosen.run_path, options)
     it = Situation(
@@ -97,6 +104,9 @@ def _situation(chosen: Chosen, options: Options) -> tuple[Situation, tuple[tuple
         root=root,
         command=command,
         command_problem=problem,
+        scheduler_epoch=gathered.scheduler_epoch,
+        known_bad=chosen.known_bad,
+        spike=chosen.spike,
     )
     return it, gathered.files
 
@@ -129,6 +139,8 @@ def plan_of(it: Situation, checks: tuple[Check, ...], *, run_dir: str) -> tuple[
             epoch=start_epoch,
             scheduler_steps=scheduler_steps(checkpoint, start_epoch),
             samples_replayed=_replayed(it),
+            scheduler_extra=it.scheduler_extra,
+            stage=it.options.next_stage,
             **_counts(it),
         ),
         dataset=it.dataset,
@@ -205,7 +217,7 @@ def with_launch(plan: ResumePlan, command: commands.CommandSource, options: Opti
         plan_path=os.path.join(run_dir, PLAN_NAME),
         checkpoint=plan.source.checkpoint,
         state_path=os.path.join(run_dir, STATE_NAME) if plan.dataset is not None else None,
-        stage=plan.source.stage,
+        stage=plan.start.stage or plan.source.stage,
         start_epoch=plan.start.epoch,
         cores=cpu_count(),
     )

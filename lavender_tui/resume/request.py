@@ -26,7 +26,8 @@ class Options:
 
     `command` is the training command with its placeholders; `root` holds the new run (default: beside the old one);
     `project_dir` is where a command is looked for and where it runs by default (default: the working directory);
-    `though_alive` resumes a run whose processes still live.
+    `though_alive` resumes a run whose processes still live. `next_stage` starts that stage from the weights of the
+    stage before, everything else fresh. `before_spike` takes the newest checkpoint from before the loss jumped.
     """
 
     world_size: int | None = None
@@ -39,6 +40,8 @@ class Options:
     root: str | None = None
     project_dir: str | None = None
     though_alive: bool = False
+    next_stage: str | None = None
+    before_spike: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Policy, Verdict
 from lavender_tui.model.rank_state import StateSet, owners_merge
 from lavender_tui.model.run import Run
-from lavender_tui.model.start import policy_epoch
+from lavender_tui.model.start import missed_scheduler_steps, policy_epoch
 from lavender_tui.model.state_rules import SaveFacts, agreement, is_done, work_key
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
 from lavender_tui.resume.request import Options
@@ -39,6 +39,9 @@ class Situation:
     root: str
     command: CommandSource | None
     command_problem: str = ""
+    scheduler_epoch: int | None = None  # last_epoch of the saved scheduler
+    known_bad: str | None = None  # why the checkpoint is suspected
+    spike: str | None = None  # the jump of the loss that is gone back before, in words
 
     @property
     def num_splits(self) -> int | None:
@@ -62,6 +65,8 @@ class Situation:
     @property
     def policy(self) -> Policy:
         """What was asked for, else the rule: states that can't be trusted are refused, never left aside in silence."""
+        if self.options.next_stage is not None:
+            return Policy.NEXT_EPOCH
         if self.options.policy is not None:
             return self.options.policy
         if self.checkpoint.epoch_complete or self.is_done:
@@ -71,11 +76,21 @@ class Situation:
     @property
     def epoch(self) -> int | None:
         """The 1-based epoch to start in. Without one in the checkpoint, the states' (they count from 0)."""
+        if self.options.next_stage is not None:
+            return 1
         known = policy_epoch(self.policy, self.checkpoint)
         if known is not None or not self.set.is_complete or not self.epoch_may_be_absent:
             return known
         current = int(self.set.states[0].state["epoch"]) + 1
         return current + 1 if self.policy in (Policy.NEXT_EPOCH, Policy.SKIP_EPOCH) else current
+
+    @property
+    def scheduler_extra(self) -> int:
+        """Steps that the saved scheduler lacks where this start is the end of its epoch."""
+        one, start = self.checkpoint, self.epoch
+        if start is None or not one.has_scheduler:
+            return 0
+        return missed_scheduler_steps(self.scheduler_epoch, one.epoch, one.epoch_complete, start)
 
     @property
     def epoch_may_be_absent(self) -> bool:

@@ -18,6 +18,7 @@ from lavender_tui.training.run_record import has_ended
 from lavender_tui.training.source import check_reading, open_table
 from lavender_tui.training.starting import StartingPoint, dataset_epoch_offset, starting_point, whole_number
 
+WEIGHTS = ("model_state_dict", "model_cfg", "stage")  # all that a new stage takes over from the stage before
 PLAN_VARIABLE = "LAVENDER_RESUME_PLAN"
 
 
@@ -69,6 +70,8 @@ class Beginning:
         """From the launcher's plan and the checkpoint that it names. Raises NotFound, BadState or UnreadableFile."""
         _check_source(plan, where)
         content = load_checkpoint(plan.source.checkpoint)
+        if plan.start.stage is not None:
+            content = {key: content[key] for key in WEIGHTS if key in content}
         meta = {**content, "checkpoint_path": plan.source.checkpoint}
         model_state, optimizer_state = meta.pop("model_state_dict", None), meta.pop("optimizer_state_dict", None)
         state = None if plan.dataset is None else normalise(plan.dataset)
@@ -78,6 +81,7 @@ class Beginning:
             scheduler_steps=plan.start.scheduler_steps,
             dataset_state=state,
             dataset_epoch_offset=state["epoch"] - plan.start.epoch if state else dataset_epoch_offset(meta),
+            scheduler_extra=plan.start.scheduler_extra,
         )
         return cls(
             start=start,
@@ -95,8 +99,19 @@ class Beginning:
         return self.checkpoint is None
 
     @property
+    def stage(self) -> str | None:
+        """The stage that this training is of: the new one where the plan begins one, else the saved one's."""
+        planned = self.plan.start.stage if self.plan is not None else None
+        return planned or self.meta.get("stage")
+
+    @property
+    def begins_stage(self) -> bool:
+        """A new stage: the weights come from the checkpoint, and nothing else does."""
+        return self.plan is not None and self.plan.start.stage is not None
+
+    @property
     def global_step(self) -> int:
-        """Steps that the weights have already made: 0 on a fresh start."""
+        """Steps that the weights have already made in this stage: 0 on a fresh start."""
         return whole_number(self.meta.get("global_step")) or 0
 
     @property
@@ -123,7 +138,8 @@ class Beginning:
         Call it after model, optimizer and scheduler are built, and once: the loaded tensors are let go. A scheduler
         whose state was not saved is stepped once per finished epoch, which is right at epoch boundaries only.
         The random generators get this rank's own state on the topology that saved it; on another one, seeds derived
-        from rank 0's state, the rank and the world_size: different for every rank, the same at every try.
+        from rank 0's state, the rank and the world_size: different for every rank, the same at every try. Where a new
+        stage begins only the weights are loaded; the others stay as they were built.
         """
         if self.is_fresh:
             return
@@ -131,6 +147,8 @@ class Beginning:
             raise UsageError("the checkpoint's weights are not here (any more)", hint="Call restore once")
         weights.put_back(model, optimizer, self._model_state, self._optimizer_state)
         self._model_state = self._optimizer_state = None
+        if self.begins_stage:
+            return
         if scheduler is not None:
             self._restore_scheduler(scheduler)
         self._restore_randomness()
@@ -142,7 +160,7 @@ class Beginning:
         taken as the moved table, and said. Raises NotFound where the table or its version is not there; nothing is
         created in its place.
         """
-        return open_table(uri, name, recorded=self.data, is_fresh=self.is_fresh)
+        return open_table(uri, name, recorded=self.data, is_fresh=self.is_fresh or self.begins_stage)
 
     def dataset_epoch(self, epoch: int) -> int:
         """The dataset's own epoch, which shuffles its rows, for the trainer's 1-based epoch."""
@@ -215,15 +233,22 @@ class Beginning:
     def _restore_scheduler(self, scheduler: Any) -> None:
         if self.start.scheduler_steps is None:
             scheduler.load_state_dict(self.meta["scheduler_state_dict"])
+            if self.start.scheduler_extra:
+                LOG.warning("the scheduler is stepped once per epoch and was saved before that step: stepped now")
+            self._step(scheduler, self.start.scheduler_extra)
             return
         LOG.warning(
             "the scheduler's state was not saved: stepped %d times, which is exact at epoch boundaries only",
             self.start.scheduler_steps,
         )
+        self._step(scheduler, self.start.scheduler_steps)
+
+    @staticmethod
+    def _step(scheduler: Any, times: int) -> None:
         with warnings.catch_warnings():
             # The optimizer has stepped, in the run before: the order that torch warns of is right.
             warnings.filterwarnings("ignore", message=r"Detected call of `lr_scheduler\.step\(\)` before")
-            for _ in range(self.start.scheduler_steps):
+            for _ in range(times):
                 scheduler.step()
 
     def _restore_randomness(self) -> None:
@@ -253,7 +278,7 @@ def resume_plan(stage: str | None = None) -> Beginning | None:
     except ValueError as error:
         raise BadState(f"the resume plan is no JSON ({error})", where=path) from error
     plan = ResumePlan.from_json(document, where=path)
-    if stage is not None and plan.source.stage not in (None, stage):
+    if stage is not None and (plan.start.stage or plan.source.stage) not in (None, stage):
         return None
     if has_ended(os.path.dirname(os.path.abspath(path))):
         LOG.warning("%s was carried out before, by a run that has ended: unset %s to start anew", path, PLAN_VARIABLE)

@@ -10,7 +10,7 @@ from lavender_tui.checkpoints import read_rank_states
 from lavender_tui.errors import BadState
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.rank_state import SaveFacts
-from lavender_tui.model.start import starting_epoch
+from lavender_tui.model.start import missed_scheduler_steps, starting_epoch
 from lavender_tui.model.state_rules import is_done
 from lavender_tui.training.data_state import found_in, merged
 
@@ -22,7 +22,9 @@ class StartingPoint:
     """`epoch` is 1-based. `dataset_state` is the merged position in that epoch's data, the same for every rank, or
     None for its beginning. `scheduler_steps` is None where the scheduler's own state is in the checkpoint.
 
-    `dataset_epoch_offset`: what is added to the trainer's epoch to get the dataset's own.
+    `dataset_epoch_offset`: what is added to the trainer's epoch to get the dataset's own. `scheduler_extra`: steps to
+    make after the saved scheduler is loaded, for one that is stepped once per epoch and was saved before that step of
+    an epoch that isn't gone on with.
     """
 
     epoch: int
@@ -30,6 +32,7 @@ class StartingPoint:
     scheduler_steps: int | None = 0
     dataset_state: dict[str, Any] | None = None
     dataset_epoch_offset: int = FIRST_DATASET_EPOCH - 1
+    scheduler_extra: int = 0
 
 
 def starting_point(meta: dict[str, Any], *, policy: str | Policy | None = None, num_workers: int = 0) -> StartingPoint:
@@ -68,6 +71,12 @@ def _at(meta: dict[str, Any], epoch: int, policy: Policy, state: dict[str, Any] 
         scheduler_steps=None if meta.get("scheduler_state_dict") is not None else max(0, epoch - 1),
         dataset_state=state,
         dataset_epoch_offset=state["epoch"] - epoch if state else dataset_epoch_offset(meta),
+        scheduler_extra=missed_scheduler_steps(
+            whole_number(_table(meta.get("scheduler_state_dict")).get("last_epoch")),
+            whole_number(meta.get("epoch")),
+            bool(meta.get("epoch_complete")),
+            epoch,
+        ),
     )
 
 

@@ -240,7 +240,7 @@ def _losses(tail: MetricsTail | None, checkpoints: Sequence[Checkpoint]) -> tupl
     for one in checkpoints:
         at = one.step if one.step is not None else one.save_count
         if at is not None and (one.loss is not None or one.loss_text is not None):
-            saved.append(LossPoint(step=at, loss=one.loss, lr=one.lr))
+            saved.append(LossPoint(step=at, loss=one.loss, lr=one.lr, is_no_number=one.loss is None))
     return tuple(saved)
 
 

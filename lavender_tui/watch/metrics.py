@@ -111,7 +111,11 @@ def parse_line(line: bytes) -> LossPoint | None:
     step = next((record[key] for key in _STEP_KEYS if key in record), None)
     if isinstance(step, bool) or not isinstance(step, int) or not -(2**63) <= step < 2**63:
         return None
-    return LossPoint(step=step, loss=_loss(record), lr=_finite(record.get("lr")))
+    name = _loss_name(record)
+    loss = None if name is None else _finite(record[name])
+    return LossPoint(
+        step=step, loss=loss, lr=_finite(record.get("lr")), is_no_number=name is not None and loss is None
+    )
 
 
 def _is_other_record(line: bytes) -> bool:
@@ -123,11 +127,11 @@ def _is_other_record(line: bytes) -> bool:
     return isinstance(record, dict) and not any(key in record for key in _STEP_KEYS)
 
 
-def _loss(record: dict[str, Any]) -> float | None:
+def _loss_name(record: dict[str, Any]) -> str | None:
     """`loss`, else `<stage>_loss`, else `ce_loss`, else any other key that ends in `_loss`."""
     stage = record.get("stage")
     names = ["loss", f"{stage}_loss", "ce_loss", *(key for key in record if key.endswith("_loss"))]
-    return next((_finite(record[name]) for name in names if name in record), None)
+    return next((name for name in names if name in record), None)
 
 
 def _finite(value: Any) -> float | None:
