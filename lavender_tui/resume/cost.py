@@ -15,7 +15,7 @@ from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy, ResumePlan
 from lavender_tui.model.state_rules import passed, warn
 from lavender_tui.resume.situation import Situation
-from lavender_tui.watch.machine import cpu_count
+from lavender_tui.watch.machine import cpu_count, memory_bytes
 
 # Every split that a rank owns copies the whole order of rows: once for its transform, once more for chosen columns,
 # once more to skip to a position. 1 M rows: 64 splits 30 s fresh, 49 s resumed; 512 splits 227 s; 8 splits 5.5 s.
@@ -137,6 +137,9 @@ def _sorting(rows: int, it: Situation) -> list[Check]:
     if limit is None:
         return []
     what = f"{rows:,} rows are too many to shuffle within the library's limit: it is raised to {text.size(limit)}"
-    peak = rows * RSS_BYTES_PER_ROW
-    evidence = f"{SORT_VARIABLE}={limit}; up to {text.size(peak)} a rank, {text.size(peak * it.world_size)} in all"
-    return [passed("cost.sort-memory", what, evidence)]
+    peak, room = rows * RSS_BYTES_PER_ROW * it.world_size, memory_bytes()
+    evidence = f"{SORT_VARIABLE}={limit}; up to {text.size(peak)} over {text.plural(it.world_size, 'rank')}"
+    if peak < room:
+        return [passed("cost.sort-memory", what, evidence)]
+    remedy = "fewer ranks on this machine, or a filter that leaves fewer rows"
+    return [warn("cost.sort-memory", what, f"{evidence}, and {text.size(room)} may be used here", remedy)]

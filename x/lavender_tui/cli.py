@@ -1,0 +1,258 @@
+"""Arguments and dispatch only: what a verb does lives in `commands/`.
+
+Exit codes: 0 done · 1 failed or refused · 2 usage · 100 the followed run failed · 102 no such run or checkpoint ·
+103 the followed run was stopped on request · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from lavender_tui import __version__
+from lavender_tui.errors import LavenderError
+
+EPILOG = "Exit codes: 0 done, 1 failed or refused, 2 usage, 100 the followed run failed, 102 not found, 103 stopped."
+
+
+class AppOrVerb(click.Group):
+    """`lavender-tui [ROOT…]` opens the app; `lavender-tui VERB …` runs a verb. A root named like a verb: `./ls`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, ["app", *args])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {"-h", "--help", "-V", "--version"}
+        if not args or (args[0] not in self.commands and args[0] not in known):
+            args = ["app", *args]
+        return super().parse_args(ctx, args)
+
+
+def verb(name: str) -> Callable[..., int]:
+    """The function of a verb, imported when it is called: a verb pays only for what it needs."""
+
+    def run(*args: Any, **options: Any) -> int:
+        try:
+            return int(import_module(f"lavender_tui.commands.{name}").run(*args, **options))
+        except BrokenPipeError:
+            # The reader of our output is gone, as with `| head`: done. Here, for click would make a failure of it.
+            return _without_reader()
+
+    return run
+
+
+@click.group(
+    cls=AppOrVerb,
+    subcommand_metavar="[ROOT]... | VERB ... [-- COMMAND...]",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EPILOG,
+)
+@click.version_option(__version__, "-V", "--version", prog_name="lavender-tui")
+def cli() -> None:
+    """See every training run; resume one on another world_size, no row lost and none repeated.
+
+    Without a verb the app opens on the ROOTs (default: ./checkpoints). A training command for resuming may follow
+    after `--`.
+    """
+
+
+ROOTS = click.argument("roots", nargs=-1, metavar="[ROOT]...")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+ROOT = click.option("--root", metavar="DIR", help="Where runs lie (default: ./checkpoints).")
+
+
+def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What `plan` and `resume` share."""
+    options = (
+        click.argument("target", required=False),
+        click.option("-w", "--world-size", type=click.IntRange(min=1), help="Ranks to resume on (default: as before)."),
+        click.option("--num-workers", type=click.IntRange(min=0), help="Loader workers per rank (default: as before)."),
+        click.option("--stage", help="Only checkpoints of this stage: pretrain, sft, dpo, …"),
+        click.option(
+            "--policy",
+            type=click.Choice(["exact", "next-epoch", "replay-epoch", "skip-epoch"]),
+            help="Where to start (default: exact where every rank state is there).",
+        ),
+        click.option(
+            "--backend",
+            type=click.Choice(["local", "torchrun"]),
+            help="How to start it (default: torchrun, where more than one rank runs).",
+        ),
+        click.option("--root", metavar="DIR", help="Where the new run is made (default: beside the old one)."),
+        JSON,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@cli.command(hidden=True)
+@ROOTS
+@click.pass_obj
+def app(command: tuple[str, ...], roots: tuple[str, ...]) -> int:
+    """Open the app on the ROOTs; without a terminal print the list."""
+    return verb("app")(roots, command=command)
+
+
+@cli.command()
+@ROOTS
+@JSON
+def ls(roots: tuple[str, ...], as_json: bool) -> int:
+    """List every run: state, stage, epoch, saves, loss, age of the last save."""
+    return verb("ls")(roots, as_json=as_json)
+
+
+@cli.command()
+@ROOTS
+@click.option(
+    "-f", "--format", "form", type=click.Choice(["json", "jsonl", "csv", "md"]), default="json", show_default=True
+)
+@click.option("-o", "--output", metavar="FILE", help="Write there, whole or not at all (default: stdout).")
+@click.option("--follow", is_flag=True, help="Go on: one JSON line for each run that changes (jsonl).")
+def export(roots: tuple[str, ...], form: str, output: str | None, follow: bool) -> int:
+    """Every run and checkpoint as data."""
+    return verb("export")(roots, form=form, output=output, follow=follow)
+
+
+@cli.command()
+@click.argument("checkpoint")
+@JSON
+def inspect(checkpoint: str, as_json: bool) -> int:
+    """What one CHECKPOINT holds, read without executing a byte of it."""
+    return verb("inspect")(checkpoint, as_json=as_json)
+
+
+@cli.command()
+@click.argument("states", nargs=-1, required=True, metavar="STATE...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="FILE.pt or FILE.json for the merged state.")
+@click.option("-w", "--world-size", type=click.IntRange(min=1), help="How many ranks wrote the states.")
+def merge(states: tuple[str, ...], output: str, world_size: int | None) -> int:
+    """Merge the rank states of ONE save (rank files, or a checkpoint that holds them) into one state."""
+    return verb("merge")(states, output=output, world_size=world_size)
+
+
+@cli.command()
+@planning_options
+@click.pass_obj
+def plan(command: tuple[str, ...], **options: Any) -> int:
+    """Show how TARGET (a root, run or checkpoint) would be resumed. Nothing is written or started."""
+    return verb("plan")(command=command, **options)
+
+
+@cli.command()
+@planning_options
+@click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@click.option("-y", "--yes", is_flag=True, help="Answer yes: also resume a run that was resumed before.")
+@click.option("--follow", is_flag=True, help="Print the training's output until it ends.")
+@click.pass_obj
+def resume(command: tuple[str, ...], **options: Any) -> int:
+    """Resume TARGET (a root, run or checkpoint): merge its rank states, plan, launch. Prints the new run's path.
+
+    The training command may follow after `--`; else it is found in lavender.toml, pyproject.toml or the run's record.
+    """
+    return verb("resume")(command=command, **options)
+
+
+@cli.command()
+@click.argument("run")
+@ROOT
+@click.option("--kill", is_flag=True, help="Kill at once, without waiting for a last save.")
+@click.option("--grace", type=click.FloatRange(min=0), help="Seconds until a deaf training is killed (default: 30).")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+def stop(run: str, root: str | None, kill: bool, grace: float | None, yes: bool) -> int:
+    """Stop RUN politely: it saves at its next step and ends."""
+    return verb("stop")(run, root=root, kill=kill, grace=grace, yes=yes)
+
+
+@cli.command()
+@click.argument("run")
+@ROOT
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
+@click.option("--rank", type=click.IntRange(min=0), help="Only this rank's output.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="Lines from the end.")
+def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int) -> int:
+    """Print RUN's output."""
+    return verb("logs")(run, root=root, follow=follow, rank=rank, lines=lines)
+
+
+@cli.command()
+@click.option("--headless", is_flag=True, help="Play the whole story without a terminal and check every row.")
+@click.option("--directory", metavar="DIR", help="Where the demo works (default: ./lavender-demo).")
+def demo(headless: bool, directory: str | None) -> int:
+    """A real training on this machine: watch it, kill it, resume it on another world_size."""
+    return verb("demo")(headless=headless, directory=directory)
+
+
+def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """(our arguments, the training command after the first `--`)."""
+    if "--" not in argv:
+        return list(argv), ()
+    at = list(argv).index("--")
+    return list(argv[:at]), tuple(argv[at + 1 :])
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; returns the exit code and never raises."""
+    ours, command = split_command(argv)
+    try:
+        outcome = cli.main(args=ours, prog_name="lavender-tui", standalone_mode=False, obj=command)
+        return outcome if isinstance(outcome, int) else 0
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except LavenderError as error:
+        say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        if _stands_nowhere():
+            say("the current directory was deleted. Change to one that exists, then try again")
+        elif error.filename is None and error.errno == errno.ENOSPC:
+            say("the output can't be written: its disk is full. Make room, or let it go elsewhere")
+        else:
+            say(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        return 1
+
+
+def _without_reader() -> int:
+    """Let what is still buffered go nowhere: Python would complain while flushing at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _stands_nowhere() -> bool:
+    """No relative path, and no training, can be started from a directory that is gone."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def say(message: str) -> None:
+    from lavender_tui.model.text import clean
+
+    print(f"lavender-tui: {clean(message)}", file=sys.stderr)
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # Under the C locale, or with odd names, printing must degrade to escapes instead of raising.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))

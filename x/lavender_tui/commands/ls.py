@@ -1,0 +1,53 @@
+"""`lavender-tui ls [ROOT…]`: the list of runs as text or JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from lavender_tui.commands import places
+from lavender_tui.commands.printing import put_json, put_table, say
+from lavender_tui.model import text
+from lavender_tui.model.export import run_document
+from lavender_tui.model.run import Run
+from lavender_tui.model.series import trend
+
+HEAD = ("RUN", "STATE", "STAGE", "EPOCH", "SAVES", "LOSS", "TREND", "SAVED", "LEFT", "WORLD", "PID")
+RIGHT = (4, 5, 7, 8, 9, 10)
+
+
+def run(roots: Sequence[str], *, as_json: bool = False) -> int:
+    from lavender_tui.watch.scan import scan
+
+    named = places.resolve_roots(roots)
+    runs = scan(named)
+    if as_json:
+        put_json([run_document(one) for one in runs])
+        return 0
+    if not runs:
+        say(f"no runs in {', '.join(named)}")
+        return 0
+    now = time.time()
+    put_table(HEAD, [row(one, now) for one in runs], right=RIGHT)
+    for one in runs:
+        for warning in one.warnings:
+            say(f"{one.name}: {warning}")
+    return 0
+
+
+def row(run: Run, now: float) -> tuple[str, ...]:
+    newest = run.newest
+    saved = None if run.last_save_at is None else now - run.last_save_at
+    return (
+        text.clean(run.name),
+        run.state.value,
+        text.clean(newest.stage, 12) if newest and newest.stage else text.NONE,
+        text.of(newest.epoch, newest.epochs) if newest else text.NONE,
+        text.save_count(newest.save_count if newest else None),
+        text.loss(newest.loss, newest.loss_text) if newest else text.NONE,
+        trend(point.loss for point in run.losses),
+        text.age(saved),
+        text.hours(newest.remaining_hours if newest else None),
+        text.NONE if run.world_size is None else str(run.world_size),
+        text.NONE if run.pid is None else str(run.pid),
+    )

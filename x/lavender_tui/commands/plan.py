@@ -1,0 +1,85 @@
+"""`lavender-tui plan`: how a target would be resumed. Nothing is written or started."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from lavender_tui.commands import places
+from lavender_tui.commands.printing import put_checks, put_json, say
+from lavender_tui.errors import NotFound, UsageError
+from lavender_tui.model import text
+from lavender_tui.model.export import proposal_document
+from lavender_tui.model.plan import Policy, Proposal, ResumePlan, Verdict
+
+if TYPE_CHECKING:
+    from lavender_tui.resume import Options, Target
+
+
+def run(*, command: tuple[str, ...], as_json: bool, target: str | None = None, **options: Any) -> int:
+    from lavender_tui.resume import propose
+
+    proposal = propose(target_of(target), options_of(command, **options))
+    show(proposal, as_json=as_json)
+    return 1 if proposal.is_refused else 0
+
+
+def target_of(target: str | None) -> Target:
+    """A root, run or checkpoint; the configured root where none is named. A run may be given by its name."""
+    from lavender_tui.resume import Target
+
+    if target is None:
+        return Target(paths=places.resolve_roots(()))
+    path = os.path.abspath(os.path.expanduser(target))
+    if os.path.lexists(path):
+        return Target(paths=(path,))
+    if os.sep in target or target.endswith(".pt"):
+        raise NotFound("there is no such root, run or checkpoint", where=target)
+    return Target(paths=(places.resolve_run(target, None),))
+
+
+def options_of(command: tuple[str, ...], *, policy: str | None = None, **options: Any) -> Options:
+    from lavender_tui.resume import Options
+
+    if command and not command[0]:
+        raise UsageError("the command after -- is empty")
+    return Options(command=command, policy=Policy(policy) if policy else None, **options)
+
+
+def show(proposal: Proposal, *, as_json: bool) -> None:
+    if as_json:
+        put_json(proposal_document(proposal))
+        return
+    put_checks(proposal)
+    if proposal.is_refused:
+        refusing = [check.what for check in proposal.checks if check.verdict is Verdict.REFUSE]
+        say(f"refused: {refusing[0] if refusing else 'there is nothing to resume'}")
+    elif proposal.plan is not None:
+        for name, value in lines(proposal.plan):
+            print(f"{name:<12}{value}")
+
+
+def lines(plan: ResumePlan) -> list[tuple[str, str]]:
+    """The plan in words, a fact a line."""
+    start, batch = plan.start, plan.batch
+    epochs = f" of {plan.source.epochs}" if plan.source.epochs else ""
+    position = ""
+    if start.policy is Policy.EXACT and start.samples_trained is not None:
+        whole = None if start.samples_left is None else start.samples_trained + start.samples_left
+        position = f", row {text.count(start.samples_trained)}" + (f" of {text.count(whole)}" if whole else "")
+    return [
+        ("checkpoint", text.clean(plan.source.checkpoint)),
+        ("world_size", f"{plan.world_size_previous or '?'} → {plan.world_size}"),
+        ("start", f"{start.policy.value}: epoch {start.epoch}{epochs}{position}"),
+        ("repeats", _rows(start.samples_replayed)),
+        ("leaves out", _rows(start.samples_skipped)),
+        ("batch", f"{batch.global_size or '?'} = {plan.world_size} × {batch.per_rank or '?'}"),
+        ("workers", f"{batch.num_workers} per rank"),
+        ("command", text.clean(shlex.join(plan.launch.argv))),
+        ("in", text.clean(plan.launch.cwd)),
+    ]
+
+
+def _rows(number: int | None) -> str:
+    return "nobody knows: there is no whole set of rank states" if number is None else text.plural(number, "row")

@@ -1,0 +1,64 @@
+"""stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from lavender_tui.model import text
+from lavender_tui.model.plan import Proposal, Verdict
+
+MARKS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
+
+
+def say(message: str) -> None:
+    """A sentence for people."""
+    print(f"lavender-tui: {text.clean(message)}", file=sys.stderr)
+
+
+def put_json(document: Any) -> None:
+    """One strict JSON document on stdout, flushed."""
+    print(text.strict_json(document, indent=2), flush=True)
+
+
+def put_line(document: Any) -> None:
+    """One strict JSON line on stdout, flushed: a reader at the other end of a pipe waits for it."""
+    print(text.strict_json(document), flush=True)
+
+
+def put_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """Aligned columns; those of `right` are right-aligned. Nothing is cut."""
+    from rich.cells import cell_len
+
+    widths = [max([cell_len(title), *(cell_len(row[at]) for row in rows)]) for at, title in enumerate(head)]
+    for row in (head, *rows):
+        cells = []
+        for at, cell in enumerate(row):
+            gap = " " * (widths[at] - cell_len(cell))
+            cells.append(gap + cell if at in right else cell + gap)
+        print("  ".join(cells).rstrip())
+
+
+def put_checks(proposal: Proposal) -> None:
+    """The checks of a proposal, one a line, on stderr, what speaks against it first; evidence and remedy below that."""
+    worst_first = (Verdict.REFUSE, Verdict.WARN, Verdict.PASS)
+    for check in sorted(proposal.checks, key=lambda one: worst_first.index(one.verdict)):
+        print(f" {MARKS[check.verdict]} {text.clean(check.what)}", file=sys.stderr)
+        if check.verdict is not Verdict.PASS:
+            for more in (check.evidence, check.remedy):
+                if more:
+                    print(f"   {text.clean(more)}", file=sys.stderr)
+
+
+def is_terminal() -> bool:
+    """Can a question be asked and its answer be read?"""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str) -> bool:
+    """Ask on the terminal; no is the default. Without a terminal the answer is no."""
+    if not is_terminal():
+        return False
+    print(f"{text.clean(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,88 @@
+"""`lavender-tui resume`: plan, merge, launch; prints the new run's path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lavender_tui.commands.plan import options_of, show, target_of
+from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
+from lavender_tui.errors import AlreadyRunning, Refused
+from lavender_tui.model import text
+from lavender_tui.model.plan import Proposal, Verdict
+
+if TYPE_CHECKING:
+    from lavender_tui.resume import Launched
+
+
+def run(
+    *, command: tuple[str, ...], as_json: bool, dry_run: bool, yes: bool, follow: bool, target: str | None = None,
+    **options: Any,
+) -> int:  # fmt: skip
+    from lavender_tui.resume import propose
+
+    proposal = propose(target_of(target), options_of(command, **options))
+    if dry_run:
+        show(proposal, as_json=as_json)
+        return 1 if proposal.is_refused else 0
+    put_checks(proposal)
+    if proposal.is_refused:
+        if as_json:
+            show(proposal, as_json=True)
+        raise refused(proposal)
+    if not _may_branch(proposal, yes):
+        say("nothing was started")
+        return 1
+    launched = _carry_out(proposal)
+    if as_json:
+        put_json(
+            {
+                "run_dir": text.utf8(launched.run_dir),
+                "plan": text.utf8(launched.plan_path),
+                "pid": launched.record.leader.pid if launched.record.leader else None,
+                "argv": list(launched.argv),
+            }
+        )
+    else:
+        print(launched.run_dir, flush=True)
+    if follow:
+        from lavender_tui.commands import logs
+
+        return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0)
+    return 0
+
+
+def refused(proposal: Proposal) -> Refused:
+    """The first reason against it, whole: it is the last line that a script's log shows."""
+    from lavender_tui.resume.request import sentence_case
+
+    first = next((check for check in proposal.checks if check.verdict is Verdict.REFUSE), None)
+    if first is None:
+        return Refused("not resumed: there is nothing to resume", checks=proposal.checks)
+    what = f"not resumed: {first.what}" + (f" ({first.evidence})" if first.evidence else "")
+    return Refused(what, hint=sentence_case(first.remedy), checks=proposal.checks)
+
+
+def _may_branch(proposal: Proposal, yes: bool) -> bool:
+    """A run that went on as another one is resumed again only where somebody says so. Raises Refused where nobody can.
+
+    Whether that other one lives is left to the launch: beside a living run nothing starts on a mere --yes.
+    """
+    before = [check for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN]
+    if not before or yes:
+        return True
+    if is_terminal():
+        return ask(f"{before[0].what}. Resume this one once more?")
+    hint = f"{before[0].remedy[:1].upper()}{before[0].remedy[1:]} (then say --yes)"
+    raise Refused(f"not resumed: {before[0].what}", where=before[0].evidence, hint=hint, checks=proposal.checks)
+
+
+def _carry_out(proposal: Proposal) -> Launched:
+    """Launch; beside a living resume of the same run only after a question."""
+    from lavender_tui.resume import carry_out
+
+    try:
+        return carry_out(proposal)
+    except AlreadyRunning as error:
+        if not ask(f"{error}. Start a second one beside it?"):
+            raise
+        return carry_out(proposal, again=True)

@@ -1,0 +1,177 @@
+"""Which command starts the training again, and how it is made to fit another world_size. No shell sees it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lavender_tui.errors import UsageError
+from lavender_tui.launch import local, torchrun
+from lavender_tui.launch.arguments import Command, Kind, parse, set_world_size
+from lavender_tui.launch.engine import Engine, Topology
+from lavender_tui.launch.living import RUN_DIR, RUN_ID
+from lavender_tui.launch.record import new_run_id
+from lavender_tui.launch.sources import CommandSource, find_command
+from lavender_tui.model.plan import Launch
+
+__all__ = ["BACKENDS", "PLACEHOLDERS", "CommandSource", "build", "fill", "find_command", "notes", "set_world_size"]
+
+RESUME_PLAN = "LAVENDER_RESUME_PLAN"
+PLACEHOLDERS = ("checkpoint", "plan", "state", "run_dir", "world_size", "stage", "start_epoch")
+_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_ENGINES: dict[str, Engine] = {local.NAME: local, torchrun.NAME: torchrun}
+BACKENDS = tuple(_ENGINES)
+
+
+def fill(words: Sequence[str], placeholders: Mapping[str, object]) -> tuple[str, ...]:
+    """Put the values in the place of `{checkpoint}`, `{plan}`, …, literally and once; other braces stay as they are.
+
+    Raises UsageError for a placeholder that has no value here.
+    """
+    return tuple(_PLACEHOLDER.sub(lambda match: _value(match[1], placeholders), word) for word in words)
+
+
+def _value(name: str, placeholders: Mapping[str, object]) -> str:
+    value = placeholders.get(name)
+    if value is None:
+        raise UsageError(
+            f"the command asks for {{{name}}}, and this resume has none",
+            hint="Take it out of the command, or choose a checkpoint that has it",
+        )
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fitted:
+    """A command with its values in place, its engine chosen."""
+
+    command: Command
+    engine: Engine
+    topology: Topology
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def build(
+    command: CommandSource | Sequence[str],
+    *,
+    world_size: int,
+    run_dir: str,
+    backend: str | None = None,
+    plan_path: str | None = None,
+    checkpoint: str | None = None,
+    state_path: str | None = None,
+    stage: str | None = None,
+    start_epoch: int | None = None,
+    run_id: str | None = None,
+    cwd: str | None = None,
+    grace: float = 30.0,
+    environ: Mapping[str, str] | None = None,
+    cores: int | None = None,
+) -> Launch:
+    """The launch of `world_size` processes: words, working directory, and the variables to set.
+
+    Without `backend`: torchrun for a torchrun command and for more than one process, else local. Raises UsageError
+    where the command can't be made to fit.
+    """
+    values = {
+        "checkpoint": checkpoint,
+        "plan": plan_path,
+        "state": state_path,
+        "run_dir": run_dir,
+        "world_size": world_size,
+        "stage": stage,
+        "start_epoch": start_epoch,
+    }
+    source = _source(command, cwd)
+    fitted = _fit(source, backend, world_size, run_dir, values, grace=grace, environ=environ, cores=cores)
+    env = {
+        "PYTHONUNBUFFERED": "1",
+        **fitted.engine.environment(fitted.command, fitted.topology),
+        **fitted.env,
+        RUN_ID: run_id or new_run_id(run_dir),
+        RUN_DIR: run_dir,
+    }
+    if plan_path is not None:
+        env[RESUME_PLAN] = plan_path
+    return Launch(
+        backend=fitted.engine.NAME,
+        argv=fitted.engine.argv(fitted.command, fitted.topology),
+        cwd=source.cwd,
+        env=env,
+    )
+
+
+def notes(
+    command: CommandSource | Sequence[str], *, world_size: int, backend: str | None = None, cwd: str | None = None
+) -> tuple[str, ...]:
+    """What `build` changes of the command, in sentences for people."""
+    source = _source(command, cwd)
+    values = dict.fromkeys(PLACEHOLDERS, "")
+    fitted = _fit(source, backend, world_size, "", {**values, "world_size": world_size})
+    return fitted.engine.notes(fitted.command, fitted.topology)
+
+
+def _source(command: CommandSource | Sequence[str], cwd: str | None) -> CommandSource:
+    if isinstance(command, CommandSource):
+        return (
+            command
+            if cwd is None
+            else CommandSource(
+                argv=command.argv,
+                cwd=os.path.abspath(cwd),
+                where=command.where,
+                backend=command.backend,
+                env=command.env,
+            )
+        )
+    return CommandSource(argv=tuple(command), cwd=os.path.abspath(cwd or os.getcwd()), where="given")
+
+
+def _fit(
+    source: CommandSource,
+    backend: str | None,
+    world_size: int,
+    run_dir: str,
+    values: Mapping[str, object],
+    *,
+    grace: float = 30.0,
+    environ: Mapping[str, str] | None = None,
+    cores: int | None = None,
+) -> _Fitted:
+    if world_size < 1:
+        raise UsageError(f"world_size {world_size} makes no sense", hint="It is 1 or more")
+    if not source.argv:
+        raise UsageError("the command is empty", where=source.where, hint="Give one after `--`")
+    is_in_command = any("{world_size}" in word for word in source.argv)
+    parsed = parse(fill(source.argv, values))
+    env = dict(zip(source.env, fill(tuple(source.env.values()), values), strict=True))
+    topology = Topology(
+        world_size=world_size,
+        run_dir=run_dir,
+        cwd=source.cwd,
+        grace=grace,
+        cores=cores or len(os.sched_getaffinity(0)),
+        environ={**(os.environ if environ is None else environ), **env},
+        is_in_command=is_in_command,
+    )
+    return _Fitted(
+        command=parsed, engine=_engine(parsed, backend or source.backend, topology), topology=topology, env=env
+    )
+
+
+def _engine(command: Command, backend: str | None, topology: Topology) -> Engine:
+    if backend is not None and backend not in _ENGINES:
+        raise UsageError(f"there is no backend {backend!r}", hint=f"Choose one of: {', '.join(_ENGINES)}")
+    if command.kind is Kind.OTHER and backend != torchrun.NAME:
+        if topology.world_size != 1 and not topology.is_in_command:
+            raise UsageError(
+                f"how this command is started with {topology.world_size} processes is not known",
+                where=" ".join(command.script)[:200],
+                hint="Write {world_size} where it takes their number, or give `python SCRIPT …` or `torchrun SCRIPT …`",
+            )
+        return local
+    if backend is not None:
+        return _ENGINES[backend]
+    return torchrun if command.kind is Kind.TORCHRUN or topology.world_size > 1 else local

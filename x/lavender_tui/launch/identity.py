@@ -1,0 +1,130 @@
+"""Which process is it? A pid alone never says: start ticks, boot id, host and pid namespace do.
+
+Imports `os` and `signal` only: the supervisor pays for each further import at every launch.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+# Errors that mean "no pidfd here" (old kernel, a sandbox that forbids the call), not "no such process".
+_NO_PIDFD = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
+
+
+def process_stat(pid: int) -> tuple[str, int, int] | None:
+    """(state letter, parent pid, start ticks) of `/proc/PID/stat`; None where there is no such process.
+
+    The name in brackets may hold spaces and brackets, so the fields are counted from the last `)`.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return fields[0].decode("ascii"), int(fields[1]), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process was started, in clock ticks since boot (field 22 of `/proc/PID/stat`); None where it is gone.
+
+    No change of the wall clock moves it, and exec keeps it.
+    """
+    stat = process_stat(pid)
+    return stat[2] if stat else None
+
+
+def is_same_process(pid: int, ticks: int) -> bool:
+    """Does the process that was recorded as (pid, ticks) live? A zombie has ended."""
+    stat = process_stat(pid)
+    return stat is not None and stat[2] == ticks and stat[0] not in "ZXx"
+
+
+def send_signal(pid: int, ticks: int, signum: int) -> bool:
+    """Signal exactly the process (pid, ticks): False where it is gone or the pid is another's by now.
+
+    Raises PermissionError where it belongs to somebody else.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    except (OSError, AttributeError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_PIDFD:
+            raise
+        return _send_by_pid(pid, ticks, signum)
+    try:
+        # The handle pins the process, so what is checked now is what the signal reaches.
+        if not is_same_process(pid, ticks):
+            return False
+        signal.pidfd_send_signal(pidfd, signum)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(pidfd)
+
+
+def _send_by_pid(pid: int, ticks: int, signum: int) -> bool:
+    if not is_same_process(pid, ticks):
+        return False
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def all_processes() -> dict[int, tuple[str, int, int]]:
+    """Every visible pid with (state letter, parent pid, start ticks)."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (stat := process_stat(int(name))):
+            found[int(name)] = stat
+    return found
+
+
+def descendants(ancestor: int) -> list[tuple[int, int]]:
+    """(pid, start ticks) of every living process below `ancestor`, in whatever session or group it is."""
+    children: dict[int, list[int]] = {}
+    processes = all_processes()
+    for pid, (_, parent, _) in processes.items():
+        children.setdefault(parent, []).append(pid)
+    found, todo = [], [ancestor]
+    while todo:
+        for pid in children.get(todo.pop(), ()):
+            todo.append(pid)
+            if processes[pid][0] not in "ZXx":
+                found.append((pid, processes[pid][2]))
+    return found
+
+
+def raw_environment(pid: int) -> list[bytes]:
+    """The `NAME=value` pairs that the process was started with; empty where it is gone or another user's."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def host_name() -> str:
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """The kernel's random id of this boot; "" where there is none to read."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> str:
+    """Such as `pid:[4026531836]`: pids mean something only within one; "" where there is none to read."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

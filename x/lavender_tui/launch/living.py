@@ -1,0 +1,74 @@
+"""Which live processes are surely of a run: by its record, or by the environment that they were started with.
+
+Command lines, names and working directories only look alike; nothing found by them may ever be signalled.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lavender_tui.launch import identity
+from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
+
+RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
+
+
+def is_alive(run_dir: str) -> bool:
+    """Does the run's recorded supervisor or leader live? False also for what can't be seen from this machine.
+
+    A supervisor that has recorded the end is only on its way out.
+    """
+    record = read_launch(run_dir)
+    if record is None or not belongs_here(record, run_dir) or not record.is_alive:
+        return False
+    return record.leader.is_alive or read_exit(run_dir) is None
+
+
+def belongs_here(record: LaunchRecord, run_dir: str) -> bool:
+    """Is it this directory's record? A copied run directory carries the pids of the run that it was copied from."""
+    if os.path.realpath(record.run_dir) == os.path.realpath(run_dir):
+        return True
+    original = read_launch(record.run_dir)
+    return original is None or original.run_id != record.run_id
+
+
+def recorded(record: LaunchRecord) -> list[ProcessId]:
+    """Of supervisor and leader those that live here."""
+    if not record.is_here:
+        return []
+    return [member for member in (record.supervisor, record.leader) if member is not None and member.is_alive]
+
+
+def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
+    """Every live process that is surely of the run, the supervisor left out.
+
+    That is: the recorded leader, everything below it, and each process that was started with this run's LAVENDER_RUN_ID
+    (or, where there is no record, LAVENDER_RUN_DIR) in its environment. Never this process or one above it.
+    """
+    found: dict[int, int] = {}
+    if record is not None and record.is_here and record.leader.is_alive:
+        found[record.leader.pid] = record.leader.start_ticks
+        found.update(identity.descendants(record.leader.pid))
+    found.update(_by_environment(run_dir, record.run_id if record is not None else None))
+    supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
+    spared = {supervisor, *_this_process_and_above()}
+    return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
+
+
+def _by_environment(run_dir: str, run_id: str | None) -> dict[int, int]:
+    needle = os.fsencode(f"{RUN_ID}={run_id}" if run_id is not None else f"{RUN_DIR}={os.path.abspath(run_dir)}")
+    found = {}
+    for pid, (state, _, ticks) in identity.all_processes().items():
+        if state not in "ZXx" and needle in identity.raw_environment(pid):
+            found[pid] = ticks
+    return found
+
+
+def _this_process_and_above() -> set[int]:
+    """A shell started from a run's process carries its environment: whoever stops the run there must survive it."""
+    pid, chain = os.getpid(), set()
+    while pid > 0 and pid not in chain:
+        chain.add(pid)
+        stat = identity.process_stat(pid)
+        pid = stat[1] if stat else 0
+    return chain

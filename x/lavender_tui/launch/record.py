@@ -1,0 +1,399 @@
+"""The launch record: who started a run and how, who stopped it, how it ended.
+
+Three files in the run's own directory, each written once and atomically: `launch.json`, `stop.json`, `exit.json`.
+Reading never raises: a torn, foreign or hostile file reads as None, and `examine_*` says why. Standard library only,
+for the training imports this module. Times are unix seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeGuard, TypeVar
+
+from lavender_tui.launch.files import EXIT, LAUNCH, STOP, encode, read_document, write_atomically
+from lavender_tui.launch.identity import (
+    boot_id,
+    host_name,
+    is_same_process,
+    pid_namespace,
+    process_stat,
+    send_signal,
+    start_ticks,
+)
+from lavender_tui.model.run import EndFacts, Lineage
+
+__all__ = [
+    "ExitRecord",
+    "LaunchRecord",
+    "Machine",
+    "ProcessId",
+    "StopRecord",
+    "describe_this_process",
+    "end_facts",
+    "examine_exit",
+    "examine_launch",
+    "examine_stop",
+    "is_same_process",
+    "new_run_id",
+    "read_exit",
+    "read_launch",
+    "read_stop",
+    "send_signal",
+    "start_ticks",
+    "this_machine",
+    "write_atomically",
+    "write_exit",
+    "write_launch",
+    "write_stop",
+]
+
+SCHEMA = 1
+_Record = TypeVar("_Record")
+
+
+class _Foreign(ValueError):
+    """A value that such a record can't hold; its text is the reason shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where pids mean something: all three must match before a recorded pid is looked at."""
+
+    host: str
+    boot_id: str
+    pid_namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessId:
+    """A pid that can't be mistaken: `start_ticks` is field 22 of `/proc/PID/stat`."""
+
+    pid: int
+    start_ticks: int
+
+    @property
+    def is_alive(self) -> bool:
+        """True only on the machine that the record is of; check `LaunchRecord.is_here` first."""
+        return is_same_process(self.pid, self.start_ticks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRecord:
+    """How a run was started, and by which process it is known.
+
+    `argv` is what was executed; `command` what was asked for, its placeholders unfilled. `env` holds only what we set.
+    """
+
+    run_id: str
+    run_dir: str
+    backend: str
+    argv: tuple[str, ...]
+    cwd: str
+    host: str
+    boot_id: str
+    pid_namespace: str
+    leader: ProcessId
+    started_at: float
+    written_by: str  # "supervisor" or "training"
+    supervisor: ProcessId | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    world_size: int | None = None
+    attempt: int = 1
+    resumed_from: Lineage | None = None
+    command: tuple[str, ...] = ()
+    grace_seconds: float | None = None
+    schema: int = SCHEMA
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(host=self.host, boot_id=self.boot_id, pid_namespace=self.pid_namespace)
+
+    @property
+    def is_here(self) -> bool:
+        """May the recorded pids be looked at from this process?"""
+        return self.machine == this_machine()
+
+    @property
+    def is_alive(self) -> bool:
+        """Does the supervisor or the leader live, as far as can be seen from here?"""
+        members = (self.leader, self.supervisor)
+        return self.is_here and any(member is not None and member.is_alive for member in members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRecord:
+    """Who asked for the end, how ("graceful" or "kill") and why; written before the first signal."""
+
+    who: str
+    how: str
+    asked_at: float
+    why: str | None = None
+    grace_seconds: float | None = None
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitRecord:
+    """How it ended: `code` 0-255, or `signal` by name, or neither where nobody was there to see it."""
+
+    code: int | None
+    signal: str | None
+    ended_at: float
+    stop: Mapping[str, Any] | None = None  # what asked for the end, where something did
+    killed: bool = False  # SIGKILL had to be sent
+    error: str | None = None
+    wall_s: float | None = None
+    schema: int = SCHEMA
+
+
+def this_machine() -> Machine:
+    return Machine(host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace())
+
+
+def new_run_id(run_dir: str) -> str:
+    """A name for the run's processes that no other run has: the directory's name and eight random digits."""
+    return f"{os.path.basename(os.path.abspath(run_dir))}-{os.urandom(4).hex()}"
+
+
+# Writing
+
+
+def write_launch(run_dir: str, record: LaunchRecord) -> None:
+    """Raises FileExistsError where the run has a launch record already."""
+    write_atomically(os.path.join(run_dir, LAUNCH), encode(asdict(record)))
+
+
+def write_stop(run_dir: str, record: StopRecord) -> None:
+    """Raises FileExistsError where somebody asked before."""
+    write_atomically(os.path.join(run_dir, STOP), encode(asdict(record)))
+
+
+def write_exit(run_dir: str, record: ExitRecord) -> None:
+    """Raises FileExistsError where the end is recorded already."""
+    write_atomically(os.path.join(run_dir, EXIT), encode(asdict(record)))
+
+
+# Reading
+
+
+def examine_launch(run_dir: str) -> tuple[LaunchRecord | None, str | None]:
+    """(record, None), (None, why it can't be used), or (None, None) where there is none."""
+    return _examine(os.path.join(run_dir, LAUNCH), _launch)
+
+
+def examine_stop(run_dir: str) -> tuple[StopRecord | None, str | None]:
+    return _examine(os.path.join(run_dir, STOP), _stop)
+
+
+def examine_exit(run_dir: str) -> tuple[ExitRecord | None, str | None]:
+    return _examine(os.path.join(run_dir, EXIT), _exit)
+
+
+def read_launch(run_dir: str) -> LaunchRecord | None:
+    return examine_launch(run_dir)[0]
+
+
+def read_stop(run_dir: str) -> StopRecord | None:
+    return examine_stop(run_dir)[0]
+
+
+def read_exit(run_dir: str) -> ExitRecord | None:
+    return examine_exit(run_dir)[0]
+
+
+def end_facts(run_dir: str) -> EndFacts | None:
+    """How the run ended, from `exit.json` and `stop.json` together; None where neither says anything."""
+    ended, stop = read_exit(run_dir), read_stop(run_dir)
+    if ended is None and stop is None:
+        return None
+    by_signal = (ended.stop or {}).get("who") if ended else None
+    return EndFacts(
+        exit_code=ended.code if ended else None,
+        signal=ended.signal if ended else None,
+        error=ended.error if ended else None,
+        ended_at=ended.ended_at if ended else None,
+        stop_requested=stop is not None or (ended is not None and ended.stop is not None),
+        stop_by=stop.who if stop else (by_signal if isinstance(by_signal, str) else None),
+    )
+
+
+def _examine(path: str, build: Callable[[dict[str, Any]], _Record]) -> tuple[_Record | None, str | None]:
+    document, reason = read_document(path)
+    if document is None:
+        return None, reason
+    try:
+        if document.get("schema") != SCHEMA:
+            raise _Foreign(f"has schema {str(document.get('schema'))[:20]}, not {SCHEMA}")
+        return build(document), None
+    except _Foreign as error:
+        return None, str(error)
+
+
+def _launch(document: dict[str, Any]) -> LaunchRecord:
+    supervisor, came_from = document.get("supervisor"), document.get("resumed_from")
+    return LaunchRecord(
+        run_id=_text(document, "run_id"),
+        run_dir=_text(document, "run_dir"),
+        backend=_text(document, "backend"),
+        argv=_texts(document, "argv"),
+        cwd=_text(document, "cwd"),
+        host=_text(document, "host"),
+        boot_id=_text(document, "boot_id"),
+        pid_namespace=_text(document, "pid_namespace"),
+        leader=_process(document.get("leader"), "leader"),
+        started_at=_number(document, "started_at"),
+        written_by=_text(document, "written_by"),
+        supervisor=None if supervisor is None else _process(supervisor, "supervisor"),
+        env=_env(document.get("env", {})),
+        world_size=_optional(document, "world_size", _whole),
+        attempt=_whole(document, "attempt") if "attempt" in document else 1,
+        resumed_from=None if came_from is None else _lineage(came_from),
+        command=_texts(document, "command") if "command" in document else (),
+        grace_seconds=_optional(document, "grace_seconds", _number),
+    )
+
+
+def _stop(document: dict[str, Any]) -> StopRecord:
+    return StopRecord(
+        who=_text(document, "who"),
+        how=_text(document, "how"),
+        asked_at=_number(document, "asked_at"),
+        why=_optional(document, "why", _text),
+        grace_seconds=_optional(document, "grace_seconds", _number),
+    )
+
+
+def _exit(document: dict[str, Any]) -> ExitRecord:
+    stop = document.get("stop")
+    if stop is not None and not isinstance(stop, dict):
+        raise _Foreign("`stop` is no object")
+    return ExitRecord(
+        code=_optional(document, "code", _whole),
+        signal=_optional(document, "signal", _text),
+        ended_at=_number(document, "ended_at"),
+        stop=stop,
+        killed=document.get("killed") is True,
+        error=_optional(document, "error", _text),
+        wall_s=_optional(document, "wall_s", _number),
+    )
+
+
+def _text(document: dict[str, Any], key: str) -> str:
+    value = document.get(key)
+    if not is_system_text(value):
+        raise _Foreign(f"`{key}` is no text")
+    return value
+
+
+def is_system_text(value: Any) -> TypeGuard[str]:
+    """Could the system have had it as a path, an argument or a variable? JSON can also name half a character."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = document.get(key)
+    if not isinstance(value, list) or not all(map(is_system_text, value)):
+        raise _Foreign(f"`{key}` is no list of texts")
+    return tuple(value)
+
+
+def _number(document: dict[str, Any], key: str) -> float:
+    value = document.get(key)
+    # The bounds also keep NaN and infinity out: every comparison with NaN is false.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e15 < value < 1e15:
+        raise _Foreign(f"`{key}` is no number")
+    return float(value)
+
+
+def _whole(document: dict[str, Any], key: str) -> int:
+    value = document.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) < value < 1 << 31:
+        raise _Foreign(f"`{key}` is no whole number")
+    return value
+
+
+def _optional(document: dict[str, Any], key: str, kind: Callable[[dict[str, Any], str], Any]) -> Any:
+    return None if document.get(key) is None else kind(document, key)
+
+
+def _process(value: Any, key: str) -> ProcessId:
+    if not isinstance(value, dict):
+        raise _Foreign(f"`{key}` is no process")
+    pid, ticks = value.get("pid"), value.get("start_ticks")
+    # kill() takes 0 and negative pids for whole groups: such a "pid" must never get that far.
+    if type(pid) is not int or not 0 < pid < 1 << 31 or type(ticks) is not int or not 0 <= ticks < 1 << 63:
+        raise _Foreign(f"`{key}` is no process")
+    return ProcessId(pid=pid, start_ticks=ticks)
+
+
+def _env(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(map(is_system_text, (*value, *value.values()))):
+        raise _Foreign("`env` is no table of texts")
+    return value
+
+
+def _lineage(value: Any) -> Lineage:
+    if not isinstance(value, dict):
+        raise _Foreign("`resumed_from` is no object")
+    return Lineage(run=_text(value, "run"), checkpoint=_optional(value, "checkpoint", _text))
+
+
+# A training that nobody of ours started
+
+
+def describe_this_process(
+    run_dir: str, *, world_size: int | None = None, resumed_from: Lineage | None = None, run_id: str | None = None
+) -> LaunchRecord:
+    """The record of the training that calls this, for a run that was started by other means.
+
+    Under torchrun the leader is its agent, the parent of this process: that command line starts it all again.
+    """
+    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    pid = os.getppid() if under_torchrun else os.getpid()
+    machine, stat = this_machine(), process_stat(pid)
+    return LaunchRecord(
+        run_id=run_id or os.environ.get("LAVENDER_RUN_ID") or new_run_id(run_dir),
+        run_dir=os.path.abspath(run_dir),
+        backend="torchrun" if under_torchrun else "local",
+        argv=_with_interpreter(_command_line(pid) or tuple(sys.orig_argv)),
+        cwd=_working_directory(pid) or os.getcwd(),
+        host=machine.host,
+        boot_id=machine.boot_id,
+        pid_namespace=machine.pid_namespace,
+        leader=ProcessId(pid=pid, start_ticks=stat[2] if stat else 0),
+        started_at=time.time(),
+        written_by="training",
+        world_size=world_size,
+        resumed_from=resumed_from,
+    )
+
+
+def _with_interpreter(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A mere `python` by its whole path: which one it is depends on a PATH that a later start need not have."""
+    is_bare = bool(argv) and os.sep not in argv[0] and argv[0].startswith("python")
+    return (sys.executable, *argv[1:]) if is_bare and sys.executable else argv
+
+
+def _command_line(pid: int) -> tuple[str, ...]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return tuple(os.fsdecode(part) for part in file.read().split(b"\0")[:-1])
+    except OSError:
+        return ()
+
+
+def _working_directory(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return None

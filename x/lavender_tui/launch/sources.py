@@ -1,0 +1,180 @@
+"""Where the command of a resume comes from: the user, the project's settings, the run's record, its live process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lavender_tui.errors import UsageError
+from lavender_tui.launch.arguments import Kind, parse
+from lavender_tui.launch.record import LaunchRecord, is_same_process, read_launch
+from lavender_tui.model.plan import PLAN_NAME
+from lavender_tui.model.run import LiveProcess, Run
+
+PYPROJECT, OWN_FILE, TABLE = "pyproject.toml", "lavender.toml", "lavender-tui"
+_ROLES = ("agent", "process", "worker")  # whose command line starts the whole again, best first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSource:
+    """A command with its placeholders unfilled, the directory that it starts in, and `where` it was found, in words."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    where: str
+    backend: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: str | None = None) -> CommandSource:
+    """The first of: `explicit` (given after `--`), the project's settings, the run's launch record, its live process.
+
+    The settings are `[tool.lavender-tui]` in the training project's `pyproject.toml`, or a `lavender.toml` with the
+    same keys: `command` (a text, split as a shell would, or a list), `cwd` (relative to that file), `backend`, `env` (a
+    table of texts). The project is the nearest directory at or above `project_dir` (default: the current one), or above
+    the run's recorded working directory, that has one of the two files or a `.git`. Raises UsageError where nothing is
+    found.
+    """
+    here = os.path.abspath(project_dir or os.getcwd())
+    if explicit:
+        return CommandSource(argv=tuple(explicit), cwd=here, where="given after --")
+    record = read_launch(run.path) if run is not None else None
+    searches: tuple[Callable[[], CommandSource | None], ...] = (
+        lambda: _from_project(here),
+        lambda: _from_project(record.cwd) if record is not None else None,
+        lambda: _from_record(record) if record is not None else None,
+        lambda: _from_process(run) if run is not None else None,
+    )
+    for search in searches:
+        if found := search():
+            return found
+    raise UsageError(
+        "the command that starts this training is not known",
+        where=run.path if run is not None else None,
+        hint="Give it after `--` (-- python train.py), or as `command` in [tool.lavender-tui] of pyproject.toml",
+    )
+
+
+# The project's settings
+
+
+def _from_project(directory: str) -> CommandSource | None:
+    for path in _settings_files(directory):
+        table = _table(path)
+        if table and "command" in table:
+            return _from_table(table, path)
+    return None
+
+
+def _settings_files(directory: str) -> Iterator[str]:
+    """The settings files of the nearest project at or above `directory`."""
+    while True:
+        found = [path for name in (OWN_FILE, PYPROJECT) if os.path.isfile(path := os.path.join(directory, name))]
+        if found or os.path.exists(os.path.join(directory, ".git")):
+            yield from found
+            return
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return
+        directory = parent
+
+
+def _table(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, "rb") as file:
+            owner = os.fstat(file.fileno())
+            document = tomllib.load(file)
+    except OSError:
+        return None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"this is no valid TOML ({error})", where=path, hint="Correct the file") from error
+    table = document if os.path.basename(path) == OWN_FILE else document.get("tool", {})
+    if os.path.basename(path) == PYPROJECT:
+        table = table.get(TABLE) if isinstance(table, dict) else None
+    if not isinstance(table, dict) or "command" not in table:
+        return None
+    # What it says will be executed: a file that a stranger put above us (as in /tmp) has no say.
+    if owner.st_uid not in (0, os.getuid()):
+        return None
+    return table
+
+
+def _from_table(table: dict[str, Any], path: str) -> CommandSource:
+    command, env = table["command"], table.get("env", {})
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as error:
+        raise UsageError(f"`command` can't be split into words ({error})", where=path) from error
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise UsageError("`command` must be a text or a list of texts, and not empty", where=path)
+    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        raise UsageError("`env` must be a table of texts", where=path)
+    for key in ("cwd", "backend"):
+        if not isinstance(table.get(key, ""), str):
+            raise UsageError(f"`{key}` must be a text", where=path)
+    return CommandSource(
+        argv=tuple(words),
+        cwd=os.path.normpath(os.path.join(os.path.dirname(path), table.get("cwd", ""))),
+        where=path,
+        backend=table.get("backend"),
+        env=env,
+    )
+
+
+# The run's record
+
+
+def _from_record(record: LaunchRecord) -> CommandSource | None:
+    argv = record.command or _unfilled(record)
+    if not argv:
+        return None
+    return CommandSource(argv=argv, cwd=record.cwd, where=f"the launch record of {os.path.basename(record.run_dir)}")
+
+
+def _unfilled(record: LaunchRecord) -> tuple[str, ...]:
+    """The executed words with what belonged to that one launch taken back: its checkpoint, its plan, its directory."""
+    known = {record.run_dir: "{run_dir}", os.path.join(record.run_dir, PLAN_NAME): "{plan}"}
+    if record.resumed_from is not None and record.resumed_from.checkpoint:
+        known[record.resumed_from.checkpoint] = "{checkpoint}"
+    return tuple(_take_back(word, known) for word in record.argv)
+
+
+def _take_back(word: str, known: Mapping[str, str]) -> str:
+    """A word, or the value of `--option=value`, that is exactly one of the known paths."""
+    name, equals, value = word.partition("=")
+    if word in known:
+        return known[word]
+    return f"{name}={known[value]}" if equals and value in known else word
+
+
+# Its live process
+
+
+def _from_process(run: Run) -> CommandSource | None:
+    for role in _ROLES:
+        for process in run.processes:
+            if process.role == role and (found := _of_process(process)):
+                return found
+    return None
+
+
+def _of_process(process: LiveProcess) -> CommandSource | None:
+    """The command line of the process, or of the torchrun agent above it; None where it is gone or not ours to read."""
+    import psutil
+
+    try:
+        live = psutil.Process(process.pid)
+        parent = live.parent()
+        if parent is not None and parse(parent.cmdline()).kind is Kind.TORCHRUN:
+            live = parent
+        argv, cwd = live.cmdline(), live.cwd()
+    except psutil.Error:
+        return None
+    # Looked at last: were the pid another's by now, all that was read would be too.
+    if not argv or not is_same_process(process.pid, process.start_ticks):
+        return None
+    return CommandSource(argv=tuple(argv), cwd=cwd, where=f"the live process {live.pid}")

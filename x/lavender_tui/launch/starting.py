@@ -1,0 +1,188 @@
+"""Start a training through its supervisor, and know what became of it before returning."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lavender_tui.errors import AlreadyRunning, LaunchFailed
+from lavender_tui.launch import identity, living, supervisor
+from lavender_tui.launch.arguments import parse
+from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
+from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch
+from lavender_tui.model.plan import Launch
+from lavender_tui.model.run import Lineage
+
+# What a start that failed may have left in the run's directory.
+OUR_NAMES = (LAUNCH, EXIT, LOCK, LOG)
+# Executed by its path, so that nothing of this environment is imported.
+ENTRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervise.py")
+_OF_ANOTHER_RUN = re.compile(
+    "LAVENDER_(RUN_ID|RUN_DIR|RESUME_PLAN)|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME"
+)
+_REPORT_BYTES = 64 * 1024
+SETTLING_SECONDS = 5.0
+
+
+def start(
+    launch: Launch,
+    run_dir: str,
+    *,
+    run_id: str | None = None,
+    resumed_from: Lineage | None = None,
+    world_size: int | None = None,
+    command: Sequence[str] = (),
+    grace: float = supervisor.DEFAULT_GRACE,
+    again: bool = False,
+) -> LaunchRecord:
+    """Start the training of `run_dir` in a session of its own, and return its record once its program runs.
+
+    Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked
+    for, placeholders unfilled; a later resume begins with it. Raises AlreadyRunning where the directory was used for a
+    start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing could be started.
+    """
+    run_dir = os.path.abspath(run_dir)
+    run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
+    if resumed_from is not None and not again:
+        refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
+    order = {
+        "run_id": run_id,
+        "backend": launch.backend,
+        "argv": list(launch.argv),
+        "command": list(command),
+        "cwd": os.path.abspath(launch.cwd),
+        "env": {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: run_dir},
+        "world_size": world_size if world_size is not None else _processes(launch),
+        "resumed_from": None
+        if resumed_from is None
+        else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint},
+        "grace": grace,
+    }
+    _check(order)
+    report = _run_supervisor(run_dir, order)
+    record, reason = examine_launch(run_dir)
+    if not report and record is not None and _runs_without_supervisor(record):
+        return record
+    _raise_unless_started(report, run_dir)
+    if record is None:
+        raise LaunchFailed(f"the launch record {reason or 'is gone'}", where=os.path.join(run_dir, LAUNCH))
+    return record
+
+
+def _processes(launch: Launch) -> int | None:
+    """How many ranks the words say, where they say it."""
+    value = parse(launch.argv).option("--nproc-per-node")
+    if value is not None:
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 8 else None
+    return 1 if launch.backend == "local" else None
+
+
+def _check(order: dict[str, Any]) -> None:
+    """What the kernel would refuse without a word of what it was."""
+    if not order["argv"] or not order["argv"][0]:
+        raise LaunchFailed("the command is empty", hint="Give one after `--`")
+    for text in (*order["argv"], order["cwd"], *order["env"], *order["env"].values()):
+        if "\0" in text:
+            raise LaunchFailed("a command can't hold a NUL character", hint="Check the command and its environment")
+
+
+def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
+    """Start the supervisor detached and return what it reports; an empty report means that it died before it could."""
+    if not sys.executable:
+        raise LaunchFailed(
+            "the Python interpreter that runs this program is not known", hint="Start it by its full path"
+        )
+    reads, writes = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", ENTRY, run_dir, "--detach", "--report", str(writes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=(writes,),
+            env=_clean_environment(),
+        )
+    except OSError as error:
+        os.close(reads)
+        raise LaunchFailed(
+            f"the supervisor can't be started ({error.strerror or error})", where=sys.executable
+        ) from error
+    finally:
+        os.close(writes)
+    with open(reads, "rb") as report:
+        process.communicate(encode(order))
+        told = report.read(_REPORT_BYTES)
+    try:
+        return json.loads(told) if told else {}
+    except ValueError:
+        return {}
+
+
+def _clean_environment() -> dict[str, str]:
+    """This process's environment without what makes a process part of another run, or one rank of another group."""
+    return {name: value for name, value in os.environ.items() if not _OF_ANOTHER_RUN.fullmatch(name)}
+
+
+def _runs_without_supervisor(record: LaunchRecord) -> bool:
+    """The supervisor was killed in the instant of the start: did its child become the training, or did it end too?
+
+    Only what was executed has the run's id in the environment that the kernel shows.
+    """
+    mark = os.fsencode(f"{living.RUN_ID}={record.run_id}")
+    deadline = time.monotonic() + SETTLING_SECONDS
+    while record.leader.is_alive and time.monotonic() < deadline:
+        if mark in identity.raw_environment(record.leader.pid):
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _raise_unless_started(report: dict[str, Any], run_dir: str) -> None:
+    if report.get("ok"):
+        return
+    if not report:
+        raise LaunchFailed("the supervisor died while it started the training", where=run_dir)
+    hint = report.get("hint") or None
+    if report.get("error") == "taken":
+        raise AlreadyRunning(report["what"], hint=hint)
+    raise LaunchFailed(report["what"], hint=hint)
+
+
+def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None = None) -> None:
+    """Raise AlreadyRunning where a live run, under one of the `roots` or beside the old run, was resumed from it."""
+    for run_dir in _beside(old_run, roots):
+        if but is not None and os.path.realpath(run_dir) == os.path.realpath(but):
+            continue
+        record = read_launch(run_dir)
+        if record is None or record.resumed_from is None:
+            continue
+        is_the_same = os.path.realpath(record.resumed_from.run) == os.path.realpath(old_run)
+        if is_the_same and living.is_alive(run_dir):
+            raise AlreadyRunning(
+                f"this run is resumed already, as {os.path.basename(run_dir)} (pid {record.leader.pid}), which lives",
+                where=old_run,
+                hint="Stop that one first, or resume from it",
+            )
+
+
+def _beside(old_run: str, roots: Iterable[str]) -> list[str]:
+    """The directories that may hold a resume of `old_run`, each once."""
+    found = {}
+    for root in (os.path.dirname(os.path.abspath(old_run)), *roots):
+        try:
+            with os.scandir(root) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        found[entry.path] = True
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                raise LaunchFailed(f"can't be read ({error.strerror})", where=root) from error
+    return list(found)

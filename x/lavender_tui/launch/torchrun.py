@@ -1,0 +1,130 @@
+"""The engine for several processes on one node: torch.distributed.run, with its files in the run's directory."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import sys
+from functools import lru_cache
+
+from lavender_tui.errors import UsageError
+from lavender_tui.launch.arguments import Command, Kind, without, words_of
+from lavender_tui.launch.engine import Topology
+from lavender_tui.launch.files import RANKS
+
+NAME = "torchrun"
+TAKES_SAVE_SIGNAL = False  # USR1 is a death signal for the agent
+MODULE = "torch.distributed.run"
+SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
+KILL_BEFORE_OURS_SECONDS = 5  # torchrun's own SIGKILL comes this long before the supervisor's
+
+# One node and a port that nobody else has: these would say something else.
+_RENDEZVOUS = frozenset(
+    [
+        "--standalone",
+        "--nnodes",
+        "--node-rank",
+        "--rdzv-backend",
+        "--rdzv-endpoint",
+        "--rdzv-id",
+        "--rdzv-conf",
+        "--master-addr",
+        "--master-port",
+        "--local-addr",
+    ]
+)
+_REPLACED = _RENDEZVOUS | {
+    "--nproc-per-node",
+    "--log-dir",
+    "--redirects",
+    "--tee",
+    "--shutdown-timeout",
+    "--signals-to-handle",
+}
+
+
+def argv(command: Command, topology: Topology) -> tuple[str, ...]:
+    """The words to execute; raises UsageError for a command that torchrun can't start."""
+    if command.kind is Kind.OTHER or command.runs == "code":
+        raise UsageError(
+            "torchrun can't start this command: it starts a Python script or module",
+            where=" ".join(command.script)[:200],
+            hint="Give `python SCRIPT …` or `torchrun … SCRIPT …`, or take {world_size} into the command and use local",
+        )
+    interpreter = topology.interpreter(command)
+    head = _head(command, interpreter)
+    return (*head, *_options(command, topology, interpreter), *command.script)
+
+
+def environment(command: Command, topology: Topology) -> dict[str, str]:
+    found = {}
+    if topology.world_size > 1 and "OMP_NUM_THREADS" not in topology.environ:
+        # torchrun would say 1; the ranks share the cores that this process may use.
+        found["OMP_NUM_THREADS"] = str(max(1, topology.cores // topology.world_size))
+    if command.option("--max-restarts") not in (None, "0"):
+        # A restarted gloo group reads its predecessor's keys from a shared store and fails or hangs (torch #135712).
+        found["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    return found
+
+
+def notes(command: Command, topology: Topology) -> tuple[str, ...]:
+    told = []
+    if command.kind is Kind.PYTHON:
+        told.append(f"the command was for one process; torchrun starts it {topology.world_size} times")
+        if set(command.interpreter_options) - {"-u"}:
+            told.append("the ranks start without the interpreter's options " + " ".join(command.interpreter_options))
+    if command.option("--nnodes") not in (None, "1", "1:1"):
+        told.append(f"the command was for {command.option('--nnodes')} nodes; all ranks start on this one")
+    return tuple(told)
+
+
+def _head(command: Command, interpreter: str) -> tuple[str, ...]:
+    if command.kind is Kind.PYTHON:
+        return (*command.wrapper, interpreter, "-m", MODULE)
+    if command.interpreter is None and command.wrapper:
+        return (*command.wrapper, *command.launcher)  # `uv run torchrun`: only the wrapper knows the interpreter
+    # torchrun by its module: the script of that name on the PATH may be another interpreter's.
+    launcher = command.launcher if command.launcher[0] == "-m" else ("-m", MODULE)
+    return (*command.wrapper, interpreter, *command.interpreter_options, *launcher)
+
+
+def _options(command: Command, topology: Topology, interpreter: str) -> list[str]:
+    words = ["--standalone", "--nproc-per-node", str(topology.world_size)]
+    words += words_of(without(command.options, _REPLACED | {"--module"}))
+    # Tee: a line goes to the rank's own file, and with the rank before it into the run's log.
+    words += ["--log-dir", os.path.join(topology.run_dir, RANKS), "--tee", "3"]
+    # Behind a wrapper (`uv run torchrun`) only the wrapper knows which torch it is.
+    is_known = command.interpreter is not None or not command.wrapper
+    known = _known_options(topology.find(interpreter) or interpreter) if is_known else frozenset()
+    if "--shutdown-timeout" in known:
+        words += ["--shutdown-timeout", str(max(1, int(topology.grace) - KILL_BEFORE_OURS_SECONDS))]
+    if "--signals-to-handle" in known:
+        words += ["--signals-to-handle", SIGNALS]
+    if command.runs == "module":
+        words.append("-m")  # last, beside the module that it is about
+    return words
+
+
+@lru_cache(maxsize=64)
+def _known_options(interpreter: str) -> frozenset[str]:
+    """Which of the newer options that interpreter's torch has, by its source: nothing is imported or run."""
+    for path in _sources(interpreter):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            continue
+        return frozenset(name for name in ("--shutdown-timeout", "--signals-to-handle") if f'"{name}"' in text)
+    return frozenset()  # not found: torchrun's defaults are safe, an option that it doesn't have is not
+
+
+def _sources(interpreter: str) -> list[str]:
+    inside = os.path.join("torch", "distributed", "run.py")
+    if os.path.dirname(interpreter) == os.path.dirname(sys.executable):
+        spec = importlib.util.find_spec("torch")  # finds the package, imports nothing of it
+        if spec is not None and spec.origin is not None:
+            return [os.path.join(os.path.dirname(spec.origin), "distributed", "run.py")]
+    prefix = os.path.dirname(os.path.dirname(interpreter))
+    patterns = (f"{glob.escape(prefix)}/lib*/python3*/{kind}-packages/{inside}" for kind in ("site", "dist"))
+    return [path for pattern in patterns for path in sorted(glob.glob(pattern), reverse=True)]

@@ -1,0 +1,140 @@
+"""Runs, checkpoints and proposals as the documents that the commands print. Numbers stay numbers, or null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.plan import Policy, Proposal
+from lavender_tui.model.run import Run
+from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
+
+EXPORT_FORMAT = "lavender-export"
+EXPORT_VERSION = 1
+
+RUN_COLUMNS = (
+    "run", "path", "format", "state", "state_reason", "stage", "epoch", "epochs", "epoch_complete", "step",
+    "save_count", "loss", "loss_text", "last_save_at", "remaining_hours", "world_size", "pid", "host", "resumed_from",
+)  # fmt: skip
+
+
+def export_document(runs: Sequence[Run], *, host: str, roots: Sequence[str], now: float) -> dict[str, Any]:
+    """The whole of `export --format json`."""
+    return {
+        "format": EXPORT_FORMAT,
+        "version": EXPORT_VERSION,
+        "generated_at": text.iso(now),
+        "host": host,
+        "roots": [text.utf8(root) for root in roots],
+        "runs": [run_document(run) for run in runs],
+    }
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    """One RUN of the export, its checkpoints within it."""
+    newest = run.newest
+    resumed = run.resumed_from
+    return {
+        "run": text.utf8(run.name),
+        **path_fields(run.path),
+        "format": run.format,
+        "state": run.state.value,
+        "state_reason": run.state_reason,
+        "stage": newest.stage if newest else None,
+        "epoch": newest.epoch if newest else None,
+        "epochs": newest.epochs if newest else None,
+        "epoch_complete": newest.epoch_complete if newest else None,
+        "step": newest.step if newest else None,
+        "save_count": newest.save_count if newest else None,
+        "loss": newest.loss if newest else None,
+        "loss_text": newest.loss_text if newest else None,
+        "last_save_at": text.iso(run.last_save_at),
+        "remaining_hours": newest.remaining_hours if newest else None,
+        "world_size": run.world_size,
+        "pid": run.pid,
+        "host": run.host,
+        "resumed_from": {"run": text.utf8(resumed.run), "checkpoint": resumed.checkpoint} if resumed else None,
+        "warnings": list(run.warnings),
+        "checkpoints": [checkpoint_document(checkpoint) for checkpoint in run.checkpoints],
+    }
+
+
+def checkpoint_document(checkpoint: Checkpoint, *, with_keys: bool = False) -> dict[str, Any]:
+    """One CHECKPOINT; `with_keys` adds the tree of keys (`inspect --json`)."""
+    ranks = checkpoint.rank_states
+    document: dict[str, Any] = {
+        **path_fields(checkpoint.path),
+        "format": checkpoint.format,
+        "usable": checkpoint.is_usable,
+        "reason": unusable_reason(checkpoint),
+        "wholeness": checkpoint.wholeness.value,
+        "stage": checkpoint.stage,
+        "name_stage": checkpoint.name_stage,
+        "epoch": checkpoint.epoch,
+        "epochs": checkpoint.epochs,
+        "epoch_complete": checkpoint.epoch_complete,
+        "step": checkpoint.step,
+        "save_count": checkpoint.save_count if checkpoint.save_count is not None else checkpoint.name_save_count,
+        "loss": checkpoint.loss,
+        "loss_text": checkpoint.loss_text,
+        "lr": checkpoint.lr,
+        "remaining_hours": checkpoint.remaining_hours,
+        "world_size": checkpoint.world_size,
+        "tensors": checkpoint.tensors,
+        "parameters": checkpoint.parameters,
+        "size_bytes": checkpoint.facts.size_bytes,
+        "saved_at": text.iso(checkpoint.facts.mtime_ns / 1e9),
+        "rank_states": {"found": ranks.found, "expected": ranks.expected, "complete": ranks.complete},
+        "resume": resume_document(checkpoint),
+        "refused_globals": list(checkpoint.refused_globals),
+        "warnings": [*checkpoint.warnings, *ranks.problems],
+    }
+    if with_keys:
+        document["keys"] = checkpoint.keys
+    return document
+
+
+def resume_document(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """Where a resume from this checkpoint would start by default; None where it can't be resumed from."""
+    if not checkpoint.is_usable:
+        return None
+    policy = default_policy(checkpoint)
+    why = {
+        "next-epoch": "the epoch is complete",
+        "exact": "all rank states are there",
+        "replay-epoch": "the epoch is not complete and its rank states are not all there",
+    }[policy.value]
+    ranks = checkpoint.rank_states
+    if policy is Policy.REPLAY_EPOCH and ranks.found and not ranks.complete:
+        why = "rank states are missing or don't agree: an exact resume is refused, a replay has to be asked for"
+    if is_training_over(checkpoint):
+        why = "the training is over"
+    return {"policy": policy.value, "epoch": policy_epoch(policy, checkpoint), "why": why}
+
+
+def unusable_reason(checkpoint: Checkpoint) -> str | None:
+    if checkpoint.is_usable:
+        return None
+    return checkpoint.reason or ("holds no model weights" if checkpoint.is_whole else checkpoint.wholeness.value)
+
+
+def proposal_document(proposal: Proposal) -> dict[str, Any]:
+    """`plan --json`: the plan (or nulls) with its checks and what was passed over."""
+    document: dict[str, Any] = proposal.plan.to_json() if proposal.plan else {"format": None, "version": None}
+    document["refused"] = proposal.is_refused
+    document["checks"] = [
+        {"id": one.id, "verdict": one.verdict.value, "what": one.what, "evidence": one.evidence, "remedy": one.remedy}
+        for one in proposal.checks
+    ]
+    document["passed_over"] = [{**path_fields(path), "reason": reason} for path, reason in proposal.passed_over]
+    return document
+
+
+def path_fields(path: str) -> dict[str, str]:
+    """`path` as UTF-8; `path_bytes` beside it where the path isn't UTF-8."""
+    fields = {"path": text.utf8(path)}
+    if not text.is_utf8(path):
+        fields["path_bytes"] = text.percent_encoded(path)
+    return fields

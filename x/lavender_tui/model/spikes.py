@@ -1,0 +1,101 @@
+"""Where a loss jumped: found against the noise that it had before, so that noise alone is never taken for a jump.
+
+A running median and its median absolute deviation (MAD) say what is usual; both stay what they are while single
+values go wild. A jump is above both what the noise can do and a share of the usual loss, and it lasts: of the values
+that follow at least half must stay there. A value that is no number is a jump by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lavender_tui.model.run import LossPoint
+
+WINDOW = 64  # values before that say what is usual
+LEAST = 4  # fewer say nothing
+FOLLOWING = 7  # values, the first of the jump among them, of which most must be high
+SURE = 3  # so many must be there for the usual measure; at the end of a series with fewer the measure is stricter
+SIGMA = 1.4826  # MAD of normal noise × this = its standard deviation
+DEVIATIONS, SHARE = 8.0, 0.25
+STRICTER = 2.0
+OF_THE_WAY = 0.05  # of the range since the beginning: near a loss of 0 a share of it means nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spike:
+    """A jump of the loss at `step`: from the usual `before` to `after`, None where that was no finite number.
+
+    `index` is the place of its first value in the series.
+    """
+
+    step: int
+    index: int
+    before: float
+    after: float | None
+
+    def __str__(self) -> str:
+        after = "no number" if self.after is None else f"{self.after:.4g}"
+        return f"at step {self.step} ({self.before:.4g} → {after})"
+
+
+def newest_spike(points: Sequence[LossPoint]) -> Spike | None:
+    """The last jump of the series, oldest value first; None where there is none.
+
+    A loss that stays up has one jump, where it went up: what is high already doesn't say what is usual. Values after
+    which it came down again do, so that a later jump is found as well.
+    """
+    found = spikes(points)
+    return found[-1] if found else None
+
+
+def spikes(points: Sequence[LossPoint]) -> tuple[Spike, ...]:
+    """Every jump, oldest first."""
+    values = [(index, point) for index, point in enumerate(points) if point.loss is not None or point.is_no_number]
+    usual: list[float] = []
+    lowest, highest = math.inf, -math.inf
+    found: list[Spike] = []
+    is_up = False
+    for place, (index, point) in enumerate(values):
+        limit = _limit(usual, highest - lowest) if len(usual) >= LEAST else None
+        above = limit is not None and _is_above(point.loss, _median(usual), limit)
+        if point.loss is None and not usual:
+            continue  # never was a number: nothing to go back to
+        if point.loss is None or (above and (is_up or _lasts(values[place : place + FOLLOWING], usual, limit or 0.0))):
+            if not is_up:
+                found.append(Spike(step=point.step, index=index, before=_median(usual), after=point.loss))
+            is_up = True
+            continue
+        is_up = False
+        if above:
+            continue  # alone: noise, which says nothing of what is usual
+        usual = [*usual[1 - WINDOW :], point.loss]
+        lowest, highest = min(lowest, point.loss), max(highest, point.loss)
+    return tuple(found)
+
+
+def _limit(usual: Sequence[float], way: float) -> float:
+    """How far above the usual a value has to be."""
+    middle = _median(usual)
+    noise = SIGMA * _median([abs(value - middle) for value in usual])
+    return max(DEVIATIONS * noise, SHARE * abs(middle), OF_THE_WAY * way)
+
+
+def _is_above(value: float | None, middle: float, limit: float) -> bool:
+    return value is None or value > middle + limit
+
+
+def _lasts(following: Sequence[tuple[int, LossPoint]], usual: Sequence[float], limit: float) -> bool:
+    """Most of what follows is up as well; at the very end, what there is must be far up."""
+    middle = _median(usual)
+    if len(following) < SURE:
+        return all(_is_above(point.loss, middle, STRICTER * limit) for _, point in following)
+    high = sum(_is_above(point.loss, middle, limit) for _, point in following)
+    return 2 * high > len(following)
+
+
+def _median(values: Sequence[float]) -> float:
+    """Own, for the statistics module takes long to import."""
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,0 +1,151 @@
+"""Which checkpoint: the newest usable of the target's runs, or the one that was named."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lavender_tui import checkpoints
+from lavender_tui.errors import NotFound, UsageError
+from lavender_tui.launch.record import read_launch
+from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.choosing import over_runs
+from lavender_tui.model.run import Run
+from lavender_tui.resume import going_back
+from lavender_tui.resume.known_bad import followers_of, suspects
+from lavender_tui.resume.request import Options, Target
+from lavender_tui.resume.situation import new_root
+from lavender_tui.watch.assemble import assemble
+from lavender_tui.watch.index import Index
+from lavender_tui.watch.listing import list_run
+from lavender_tui.watch.processes import find_processes
+from lavender_tui.watch.records import read_papers
+from lavender_tui.watch.scan import scan
+
+MOST_NEIGHBOURS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """`run` is the run that the checkpoint lies in, None where its directory is none; `named`: by the user.
+
+    `known_bad`: why it is suspected, though it was chosen; `spike` the jump of the loss that is gone back before.
+    `problem` says what was asked for and isn't there, where no checkpoint was chosen.
+    """
+
+    run: Run | None
+    checkpoint: Checkpoint | None
+    passed_over: tuple[tuple[str, str], ...] = ()
+    named: bool = False
+    known_bad: str | None = None
+    spike: str | None = None
+    problem: str = ""
+
+    @property
+    def run_path(self) -> str:
+        """The old run's directory, absolute."""
+        if self.run is not None:
+            return self.run.path
+        return os.path.dirname(self.checkpoint.path) if self.checkpoint else ""
+
+
+def choose(target: Target, options: Options, index: Index | None = None) -> Chosen:
+    """The checkpoint to resume from; `checkpoint` None where no run has a usable one. Raises NotFound for a bad path.
+
+    A named file is taken whatever it is: whether it can be resumed from is for the checks to say.
+    """
+    for path in target.paths:
+        if not os.path.lexists(path):
+            raise NotFound("there is no such root, run or checkpoint", where=path)
+    index = Index() if index is None else index
+    if len(target.paths) == 1 and not os.path.isdir(target.paths[0]):
+        if options.before_spike:
+            raise UsageError("one checkpoint is named already", where=target.paths[0], hint="Name its run instead")
+        chosen = _named(target.paths[0], index)
+        return replace(chosen, known_bad=_Suspects((), options, index).why(chosen.run, chosen.checkpoint))
+    runs = scan(target.paths, index=index)
+    suspects = _Suspects(runs, options, index)
+    if options.before_spike:
+        return _before_spike(runs, options, index, suspects)
+    choice = over_runs(runs, options.stage, but_not=options.next_stage, bad=suspects.of)
+    return Chosen(
+        run=choice.run,
+        checkpoint=choice.checkpoint,
+        passed_over=choice.passed_over,
+        known_bad=suspects.why(choice.run, choice.checkpoint),
+    )
+
+
+def _before_spike(runs: Sequence[Run], options: Options, index: Index, suspects: _Suspects) -> Chosen:
+    back = going_back.before_spike(runs, options.stage, find=lambda path: _run_at(path, index), bad=suspects.of)
+    return Chosen(
+        run=back.run,
+        checkpoint=back.checkpoint,
+        passed_over=back.passed_over,
+        spike=str(back.spike) if back.spike is not None else None,
+        problem=back.problem,
+    )
+
+
+class _Suspects:
+    """The known bad checkpoints of a run, looked up when the run is, and once."""
+
+    def __init__(self, runs: Sequence[Run], options: Options, index: Index) -> None:
+        self._runs, self._options, self._index = runs, options, index
+        self._known: dict[str, dict[str, str]] = {}
+
+    def of(self, run: Run) -> Mapping[str, str]:
+        if run.path not in self._known:
+            self._known[run.path] = suspects(run.checkpoints, self._followers(run))
+        return self._known[run.path]
+
+    def why(self, run: Run | None, checkpoint: Checkpoint | None) -> str | None:
+        if run is None or checkpoint is None:
+            return None
+        return self.of(run).get(checkpoint.path)
+
+    def _followers(self, run: Run) -> Sequence[Run]:
+        """Among the runs of the root; of a run that was named alone, those beside it."""
+        if len(self._runs) > 1:
+            return followers_of(run.path, self._runs)
+        beside = resumed_as(run.path, new_root(run.path, self._options))
+        return scan(beside, index=self._index) if beside else ()
+
+
+def _named(path: str, index: Index) -> Chosen:
+    """One file; a link is followed to the file that it means now. Only its own directory is looked at."""
+    path = os.path.realpath(path)
+    directory = os.path.dirname(path)
+    run = _run_at(directory, index)
+    for checkpoint in run.checkpoints if run else ():
+        if checkpoint.path == path:
+            return Chosen(run=run, checkpoint=checkpoint, named=True)
+    return Chosen(run=run, checkpoint=checkpoints.read_checkpoint(path), named=True)
+
+
+def _run_at(directory: str, index: Index) -> Run | None:
+    listing = list_run(directory)
+    papers = read_papers(listing, index)
+    processes = find_processes([directory], {directory: papers.launch}).get(directory, ())
+    root = os.path.dirname(directory)
+    return assemble(listing, root, papers, index=index, processes=processes, now=time.time())
+
+
+def resumed_as(run_path: str, root: str) -> Sequence[str]:
+    """The run directories, in the root and beside the run, whose records say that they were resumed from it."""
+    found = []
+    for place in dict.fromkeys((os.path.dirname(run_path), root)):
+        try:
+            with os.scandir(place) as entries:
+                directories = [one.path for one in itertools.islice(entries, MOST_NEIGHBOURS) if one.is_dir()]
+        except OSError:
+            continue  # no such root yet, or not ours to list: the launch looks again
+        for directory in sorted(directories):
+            record = read_launch(directory)
+            came_from = record.resumed_from if record is not None else None
+            if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
+                found.append(directory)
+    return found

@@ -1,0 +1,263 @@
+"""Everything that would go wrong later, or silently, looked at before anything is made or started.
+
+Each check has a stable id. Refused is what can't end well; warned of is what costs something, or what nobody can know.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lavender_tui.checkpoints import is_checkpoint_name
+from lavender_tui.launch.arguments import Kind, parse
+from lavender_tui.launch.living import is_alive
+from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.plan import Check, Policy, Verdict
+from lavender_tui.model.start import is_training_over, stage_after
+from lavender_tui.model.state_rules import passed, refuse, warn
+from lavender_tui.resume.cost import cost_checks
+from lavender_tui.resume.data_checks import data_checks
+from lavender_tui.resume.situation import Situation
+from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, spike_checks, stage_checks
+from lavender_tui.resume.topology_checks import topology_checks
+
+MANY_SAVES = 3  # with room for fewer it is said
+
+
+def preflight(it: Situation) -> tuple[Check, ...]:
+    """All checks, in the order in which a person wants to read them.
+
+    Of a file that isn't whole only that is said: where it would start, and with what, nobody knows.
+    """
+    checks: list[Check] = []
+    looks = _STAGE_LOOKS if it.options.next_stage is not None else _LOOKS
+    for look in looks if it.checkpoint.is_whole else (_checkpoint, _name_and_content):
+        checks += look(it)
+    return tuple(checks)
+
+
+def _checkpoint(it: Situation) -> list[Check]:
+    one = it.checkpoint
+    where = text.clean(one.path)
+    if not one.is_whole:
+        reason = one.reason or one.wholeness.value
+        return [
+            refuse("checkpoint.whole", f"the checkpoint can't be resumed from: {reason}", where, "take an earlier one")
+        ]
+    checks = [passed("checkpoint.whole", f"the checkpoint is whole ({text.size(one.facts.size_bytes)})", where)]
+    if not one.has_model:
+        return [*checks, refuse("checkpoint.model", "the checkpoint holds no model weights", where, "take another one")]
+    if not one.parameters:
+        what = "the checkpoint's model has no weights of its own: it is a part of another checkpoint, or an empty one"
+        return [*checks, refuse("checkpoint.model", what, where, "take another one")]
+    checks.append(passed("checkpoint.model", f"model weights: {text.count(one.parameters)} parameters"))
+    if it.options.next_stage is not None:
+        return checks
+    if one.has_optimizer:
+        checks.append(passed("checkpoint.optimizer", "the optimizer's state is there"))
+    else:
+        what = "no optimizer state: the training would go on without its moments"
+        remedy = "weights alone are for the start of a new stage; to resume, take a checkpoint with its optimizer"
+        checks.append(warn("checkpoint.optimizer", what, where, remedy))
+    return checks
+
+
+def _name_and_content(it: Situation) -> list[Check]:
+    one, checks = it.checkpoint, []
+    if one.name_disagrees:
+        what = f"the name says {text.clean(one.name_stage)}, the content {text.clean(one.stage)}"
+        checks.append(warn("checkpoint.name", what, text.clean(one.path), "the content is what counts"))
+    if it.options.stage is not None and one.stage is not None and it.named and it.options.stage != one.stage:
+        what = f"the checkpoint is of stage {text.clean(one.stage)}, not {text.clean(it.options.stage)}"
+        checks.append(refuse("checkpoint.name", what, text.clean(one.path), "name a checkpoint of the stage"))
+    if one.refused_globals:
+        what = "loading it runs code that it names; looking at it did not"
+        checks.append(
+            warn("checkpoint.globals", what, text.clean(", ".join(one.refused_globals), 200), "trust its origin")
+        )
+    for warning in one.warnings:
+        stands_still = warning.startswith("its rank states")
+        checks.append(warn("states.moved" if stands_still else "checkpoint.warnings", text.clean(warning)))
+    if it.passed_over:
+        newest = it.passed_over[0]
+        what = f"{text.plural(len(it.passed_over), 'newer checkpoint')} passed over"
+        checks.append(
+            warn("checkpoint.newer", what, f"{text.clean(os.path.basename(newest[0]))}: {text.clean(newest[1])}")
+        )
+    return checks
+
+
+def _epoch(it: Situation) -> list[Check]:
+    one = it.checkpoint
+    said = f"epoch {text.count(one.epoch)} of {text.count(one.epochs)}, epoch_complete {one.epoch_complete}"
+    if is_training_over(one):
+        what = f"nothing is left to train: stage {text.clean(one.stage)}, {said}"
+        return [
+            refuse("epoch.over", what, text.clean(one.path), _after_the_end(one))
+        ]
+    if it.epoch is None:
+        if it.epoch_may_be_absent and it.policy is Policy.REPLAY_EPOCH:
+            what = "the checkpoint counts no epochs: the training itself must know where it goes on"
+            return [warn("epoch.rule", what, said)]
+        what = "the checkpoint's epoch is no whole number, so where to start isn't known"
+        return [refuse("epoch.rule", what, said, "take another checkpoint")]
+    if it.policy is Policy.EXACT and not (it.set.found or it.set.checks):
+        what = "exact needs the rank states, and the checkpoint has none"
+        return [refuse("epoch.rule", what, said, "replay-epoch reads the epoch from its start")]
+    if it.policy is Policy.EXACT and not it.set.is_complete:
+        return []  # the states' own checks say why not
+    if one.epochs is not None and it.epoch > one.epochs:
+        what = f"it would start in epoch {it.epoch} of {one.epochs}"
+        asked = it.policy in (Policy.SKIP_EPOCH, Policy.NEXT_EPOCH) and not one.epoch_complete
+        if asked or it.is_done:
+            return [refuse("epoch.over", f"{what}: nothing is left to train", said, "raise the script's epochs first")]
+        return [warn("epoch.rule", what, said, "the script must know of more epochs")]
+    return [passed("epoch.rule", f"{it.policy.value}: {_start_in_words(it)}", said)]
+
+
+def _after_the_end(one: Checkpoint) -> str:
+    """What can be done with a training that is over."""
+    stage = stage_after(one.stage) or "STAGE"
+    return f"start the next stage from its weights (--next-stage {stage} -- COMMAND), or take an earlier checkpoint"
+
+
+def _start_in_words(it: Situation) -> str:
+    if it.policy is Policy.EXACT:
+        return f"epoch {it.epoch}, exactly where it stopped"
+    if it.policy is Policy.NEXT_EPOCH:
+        return f"epoch {it.epoch} from its start"
+    if it.policy is Policy.SKIP_EPOCH:
+        return f"epoch {it.epoch} from its start; the rest of epoch {it.checkpoint.epoch} is left out"
+    return f"epoch {it.epoch} again from its start: what it has read of it is read again"
+
+
+def _states(it: Situation) -> list[Check]:
+    """The set's own checks; where the states aren't used, nothing in them refuses."""
+    checks = list(it.set.checks)
+    if it.policy is Policy.EXACT:
+        if it.options.policy is Policy.EXACT and it.is_done:
+            what = "the states stand at the end of the epoch: resumed there, no row is read"
+            checks.append(refuse("states.end", what, remedy="leave the policy out: the next epoch starts"))
+        return checks
+    if not it.set.found and not checks:
+        if it.policy is Policy.REPLAY_EPOCH:
+            what = "no rank states: the epoch is read from its start, rows read before come twice"
+            return [warn("states.complete", what, text.clean(it.checkpoint.path))]
+        return []
+    unused = f"not used: {it.policy.value}"
+    return [
+        replace(one, verdict=Verdict.WARN, evidence="; ".join(filter(None, (one.evidence, unused))))
+        if one.verdict is Verdict.REFUSE
+        else one
+        for one in checks
+    ]
+
+
+def _source(it: Situation) -> list[Check]:
+    checks = []
+    run = it.run
+    where = text.clean(it.run_path)
+    if run is not None and run.is_alive:
+        pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in run.processes[:6])
+        what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
+        verdict = warn if it.options.though_alive else refuse
+        checks.append(verdict("source.alive", what, pids, "stop it first: `lavender-tui stop`"))
+    elif run is not None and run.end is None and run.state_reason.startswith("started on"):
+        checks.append(
+            warn("source.alive", f"whether the old run lives can't be seen: {text.clean(run.state_reason)}", where)
+        )
+    else:
+        checks.append(passed("source.alive", "no process of the old run lives", where))
+    return [*checks, *_followers(it)]
+
+
+def _followers(it: Situation) -> list[Check]:
+    """Runs that were resumed from this one; one that ended before its first save took nothing with it."""
+    weights = [(is_alive(run), _has_saved(run), run) for run in it.resumed_as]
+    if not weights:
+        return []
+    lives, has_saved, run = max(weights)
+    name, where = text.clean(os.path.basename(run)), text.clean(run)
+    if lives:
+        return [warn("source.resumed", f"it was resumed already, as {name}, which lives", where, "stop that one first")]
+    if has_saved:
+        what = f"it was resumed already, as {name}, which has saves of its own"
+        return [warn("source.resumed", what, where, "resume that run instead, unless a second branch is wanted")]
+    return [passed("source.resumed", f"it was resumed as {name}, which ended before its first save", where)]
+
+
+def _has_saved(run: str) -> bool:
+    try:
+        return any(is_checkpoint_name(name) for name in os.listdir(run))
+    except OSError:
+        return False
+
+
+def _place(it: Situation) -> list[Check]:
+    root = it.root
+    existing = root
+    while not os.path.isdir(existing) and os.path.dirname(existing) != existing:
+        existing = os.path.dirname(existing)
+    where = text.clean(root)
+    if not os.access(existing, os.W_OK | os.X_OK):
+        what = "the new run's directory can't be made: no right to write there"
+        return [refuse("place.writable", what, where, "make it writable, or choose another root (--root)")]
+    checks = [passed("place.writable", "the new run's directory can be made", where)]
+    size, free = max(1, it.checkpoint.facts.size_bytes), shutil.disk_usage(existing).free
+    room = f"{text.size(free)} free, one save is {text.size(size)}"
+    if free < size:
+        checks.append(
+            refuse(
+                "place.space", f"no room for a single save: {room}", where, "make room, or choose another root (--root)"
+            )
+        )
+    elif free < MANY_SAVES * size:
+        checks.append(warn("place.space", f"{room}: room for {free // size}", where))
+    else:
+        checks.append(passed("place.space", room, where))
+    return checks
+
+
+def _command(it: Situation) -> list[Check]:
+    if it.command is None:
+        problem = it.command_problem or "the command that starts this training is not known"
+        return [refuse("command.found", text.clean(problem), remedy="give it after --, such as: -- python train.py")]
+    program = it.command.argv[0] if it.command.argv else ""
+    if not _is_program(program, it.command.cwd):
+        what = f"there is no program {text.clean(program, 120)}"
+        return [refuse("command.found", what, text.clean(it.command.where), "give the command after --")]
+    script = _script(it.command.argv)
+    if script is not None and not os.path.exists(os.path.join(it.command.cwd, script)):
+        what = f"there is no script {text.clean(script, 120)} in {text.clean(it.command.cwd)}"
+        return [refuse("command.found", what, text.clean(it.command.where), "give the command after --, or its cwd")]
+    what = f"the training command, from {text.clean(it.command.where, 120)}"
+    return [passed("command.found", what, text.clean(" ".join(it.command.argv), 300))]
+
+
+def _script(argv: Sequence[str]) -> str | None:
+    """The script file that a Python or torchrun command runs; None for modules, other programs and placeholders."""
+    command = parse(argv)
+    if command.kind is Kind.OTHER or command.runs != "script" or not command.script or "{" in command.script[0]:
+        return None
+    return command.script[0]
+
+
+def _is_program(program: str, cwd: str) -> bool:
+    if "{" in program:
+        return True  # a placeholder: known only when the plan is carried out
+    if os.sep in program:
+        return os.access(os.path.join(cwd, program), os.X_OK)
+    return bool(program) and (shutil.which(program) is not None or program in ("python", "python3", "torchrun"))
+
+
+_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
+    _checkpoint, _name_and_content, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
+    cost_checks, data_checks, _source, _place, _command,
+)  # fmt: skip
+_STAGE_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
+    _checkpoint, _name_and_content, known_bad_checks, spike_checks, stage_checks, topology_checks, _source, _place,
+    _command,
+)  # fmt: skip

@@ -1,0 +1,74 @@
+"""What is asked for, and what comes out of carrying it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lavender_tui.model.plan import Policy, Proposal
+
+if TYPE_CHECKING:
+    from lavender_tui.launch.command import CommandSource
+    from lavender_tui.launch.record import LaunchRecord
+    from lavender_tui.model.checkpoint import FileFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What to resume: roots, a run directory, or one checkpoint; absolute paths."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user wants; None: as it was saved, or the default of the rule concerned.
+
+    `command` is the training command with its placeholders; `root` holds the new run (default: beside the old one);
+    `project_dir` is where a command is looked for and where it runs by default (default: the working directory);
+    `though_alive` resumes a run whose processes still live. `next_stage` starts that stage from the weights of the
+    stage before, everything else fresh. `before_spike` takes the newest checkpoint from before the loss jumped.
+    """
+
+    world_size: int | None = None
+    num_workers: int | None = None
+    global_batch: int | None = None
+    stage: str | None = None
+    policy: Policy | None = None
+    backend: str | None = None
+    command: tuple[str, ...] = ()
+    root: str | None = None
+    project_dir: str | None = None
+    though_alive: bool = False
+    next_stage: str | None = None
+    before_spike: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Proposal):
+    """A proposal with what carrying it out needs.
+
+    `states` are the rank states in rank order, as they go to the library's merge (() where none are used), `owners`
+    how many ranks they are of; `files` are the files that the plan rests on, as they were when they were read.
+    """
+
+    options: Options = Options()
+    root: str = ""
+    command: CommandSource | None = None
+    states: tuple[dict[str, object], ...] = ()
+    files: tuple[tuple[str, FileFacts], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A resumed training that has started."""
+
+    run_dir: str
+    plan_path: str
+    record: LaunchRecord
+    argv: tuple[str, ...]
+
+
+def sentence_case(remedy: str) -> str | None:
+    """A check's remedy as the hint of an error; None where there is none."""
+    return remedy[:1].upper() + remedy[1:] if remedy else None

@@ -1,0 +1,37 @@
+"""How long ago something was, for a person; a time that no clock of ours can have set is called so."""
+
+from __future__ import annotations
+
+from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness
+from lavender_tui.model.run import Run
+
+CLOCK_DIFFERS = "clock differs"
+AGE_WIDTH, CLOCK_WIDTH = 10, len(CLOCK_DIFFERS)  # cells of a column of ages, without and with such a time
+_EARLIEST = 366 * 86_400.0  # before 1971: a clock that was never set, or a copy that lost the time
+_SLACK_SECONDS = 2.0  # a file server may be that far ahead without a word
+
+
+def is_odd(moment: float, now: float) -> bool:
+    """Is this instant (unix seconds, as `now`) in the future, or older than any checkpoint can be?"""
+    return moment > now + _SLACK_SECONDS or moment < _EARLIEST
+
+
+def since(moment: float | None, now: float) -> str:
+    """ "3 h ago"; "clock differs" for an odd time, "–" for none."""
+    if moment is None:
+        return text.NONE
+    return CLOCK_DIFFERS if is_odd(moment, now) else text.age(max(0.0, now - moment))
+
+
+def saved_at(checkpoint: Checkpoint) -> float:
+    """The file's time, in unix seconds."""
+    return checkpoint.facts.mtime_ns / 1e9
+
+
+def last_save(run: Run) -> float | None:
+    """When the run saved last; where the watcher took no file's time for true, the time that the newest one claims."""
+    if run.last_save_at is not None:
+        return run.last_save_at
+    saved = [one for one in run.checkpoints if one.wholeness is not Wholeness.WRITING]
+    return saved_at(saved[-1]) if saved else None

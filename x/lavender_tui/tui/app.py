@@ -1,0 +1,99 @@
+"""The app: themes, the feed, signals. Screens hold the rest."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.reactive import var
+
+from lavender_tui.model.run import Run
+from lavender_tui.tui import keys, themes
+from lavender_tui.tui.ending import restore_on_signals
+from lavender_tui.tui.feed import Feed
+from lavender_tui.tui.messages import RunsChanged, WatchFailed
+from lavender_tui.tui.palette import LavenderCommands
+from lavender_tui.tui.screens.runs import RunsScreen
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
+
+
+class LavenderApp(App[int]):
+    """Watches the roots and shows the list of runs."""
+
+    TITLE = "lavender"
+    CSS_PATH = "lavender.tcss"
+    COMMANDS = App.COMMANDS | {LavenderCommands}
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS = keys.bindings(keys.EVERYWHERE)
+
+    runs: var[tuple[Run, ...]] = var(())
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        *,
+        command: Sequence[str] = (),
+        world_size: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.roots = tuple(os.path.abspath(root) for root in roots)
+        self.command = tuple(command)
+        self.world_size = world_size
+        self.hint = hint
+        self.feed = Feed(self.roots)
+        self.snapshot: Snapshot | FirstLook | None = None
+        self.asked_to_stop: set[str] = set()
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        wanted = os.environ.get("TEXTUAL_THEME", "")
+        self.theme = wanted if wanted in self.available_themes else themes.DEFAULT
+
+    def get_default_screen(self) -> RunsScreen:
+        return RunsScreen()
+
+    def on_mount(self) -> None:
+        self.feed.start()
+        self.feed.attach(self.post_message)
+        restore_on_signals(self)
+
+    def on_unmount(self) -> None:
+        gc.enable()
+        self.feed.close()
+
+    def on_runs_changed(self, message: RunsChanged) -> None:
+        if self.snapshot is not None and message.snapshot.sequence <= self.snapshot.sequence:
+            return
+        if self.snapshot is None:
+            self.call_after_refresh(gc.enable)  # off since the start: see tui/start.py
+        self.snapshot = message.snapshot
+        self.runs = message.snapshot.runs
+        for screen in self.screen_stack:
+            show = getattr(screen, "show_snapshot", None)
+            if show is not None and screen.is_mounted:
+                show(message.snapshot)
+
+    def on_watch_failed(self, message: WatchFailed) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, RunsScreen):
+                screen.show_trouble(message.reason)
+
+    def show_run(self, run_dir: str) -> None:
+        """Back to the list, the cursor on that run as soon as the watcher has seen it."""
+        while not isinstance(self.screen, RunsScreen) and len(self.screen_stack) > 1:
+            self.pop_screen()
+        self.feed.rescan_soon()
+        if isinstance(self.screen, RunsScreen):
+            self.screen.go_to_run(run_dir)
+
+    def action_help(self) -> None:
+        from lavender_tui.tui.screens.help import HelpScreen
+
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(getattr(self.screen, "PLACE", keys.LIST)))

@@ -1,0 +1,93 @@
+"""The one bridge from the watcher's threads to the app: snapshots come in, messages go out, late ones are dropped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lavender_tui.errors import LavenderError
+from lavender_tui.tui.messages import RunsChanged, WatchFailed
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot, Watcher
+
+Post = Callable[["Message"], bool]
+
+
+class Feed:
+    """Owns the watcher. It is imported and started in a daemon thread: the first frame never waits for it.
+
+    `start` may come before `attach`, that is, before there is an app: the newest message is kept until then.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = tuple(roots)
+        self._lock = threading.Lock()
+        self._post: Post | None = None
+        self._kept: Message | None = None
+        self._watcher: Watcher | None = None
+        self._is_started = False
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to watch, once; returns at once."""
+        if not self._is_started:
+            self._is_started = True
+            threading.Thread(target=self._begin, name="lavender-feed", daemon=True).start()
+
+    def attach(self, post: Post) -> None:
+        """Messages go there from now on."""
+        with self._lock:
+            self._post, kept, self._kept = post, self._kept, None
+        if kept is not None:
+            post(kept)
+
+    def close(self) -> None:
+        """No snapshot is delivered after this."""
+        with self._lock:
+            self._is_closed = True
+            watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.close()
+
+    def rescan_soon(self) -> None:
+        """Look at the disk now rather than at the next event."""
+        with self._lock:
+            watcher = self._watcher
+        if watcher is not None:
+            watcher.rescan_soon()
+
+    def _begin(self) -> None:
+        try:
+            from lavender_tui.tui.first_look import look
+            from lavender_tui.watch.index import Index
+
+            index = Index()
+            self._deliver(look(self._roots, index))
+            from lavender_tui.watch.observe import Watcher
+
+            watcher = Watcher(self._roots, self._deliver, index=index)
+            with self._lock:
+                if self._is_closed:
+                    return
+                self._watcher = watcher
+            watcher.start()
+        except (LavenderError, OSError, ImportError) as error:
+            self._send(WatchFailed(str(error)))
+
+    def _deliver(self, snapshot: Snapshot | FirstLook) -> None:
+        self._send(RunsChanged(snapshot))
+
+    def _send(self, message: Message) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            post = self._post
+            if post is None:
+                self._kept = message
+        if post is not None:
+            post(message)

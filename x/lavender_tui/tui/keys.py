@@ -1,0 +1,176 @@
+"""The one table of keys: bindings, the key bar, the help screen, the palette and the README's table come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+LIST, RUN, RESUME, LOG, EVERYWHERE = "list", "run", "resume", "log", "everywhere"
+PLACES = {
+    LIST: "The list of runs",
+    RUN: "A run's page",
+    RESUME: "The resume sheet",
+    LOG: "The log",
+    EVERYWHERE: "Everywhere",
+}
+_GLYPHS = {
+    "enter": "⏎", "escape": "esc", "space": "␣", "slash": "/", "question_mark": "?", "left": "←", "right": "→",
+    "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key: `keys` as Textual names them, comma-separated alternatives, the first of them shown.
+
+    `label` is the word in the key bar (empty: not in the bar), `help` the sentence in help, tooltip and README.
+    `places` are the screens where it works.
+    """
+
+    id: str
+    keys: str
+    action: str
+    help: str
+    places: tuple[str, ...]
+    label: str = ""
+    display: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The key as a person reads it."""
+        return self.display or _shown(self.keys.split(",")[0])
+
+
+def _shown(key: str) -> str:
+    return _GLYPHS.get(key, key.replace("ctrl+", "^"))
+
+
+TABLE: tuple[Key, ...] = (
+    Key(
+        id="run.resume", keys="r", action="resume", label="resume", places=(LIST, RUN),
+        help="Open the resume sheet: filled in, checked, ready for ⏎",
+    ),
+    Key(
+        id="run.resume_now", keys="R", action="resume_now", places=(LIST, RUN),
+        help="Resume at once with the defaults and say what was done",
+    ),
+    Key(
+        id="sheet.launch", keys="enter", action="launch", label="merge and launch", places=(RESUME,),
+        help="Merge the rank states and launch; refused while a row is wrong",
+    ),
+    Key(
+        id="sheet.change", keys="right,left", action="change", display="← →", label="change", places=(RESUME,),
+        help="Choose another value in the row; numbers can be typed",
+    ),
+    Key(
+        id="sheet.next", keys="tab", action="app.focus_next", label="next", places=(RESUME,),
+        help="The next row; shift+tab or ↑ ↓ as well",
+    ),
+    Key(
+        id="sheet.copy", keys="c", action="copy_command", label="copy the command", places=(RESUME,),
+        help="Copy the exact command",
+    ),
+    Key(
+        id="sheet.dry", keys="d", action="dry_run", label="dry run", places=(RESUME,),
+        help="Show the resume plan as JSON; nothing is written",
+    ),
+    Key(
+        id="run.stop", keys="x", action="stop", label="stop", places=(LIST, RUN),
+        help="Ask the run to stop; a second time offers to kill it",
+    ),
+    Key(id="run.log", keys="l", action="log", label="log", places=(LIST, RUN), help="Follow the run's log"),
+    Key(
+        id="list.open", keys="enter", action="open", label="open", places=(LIST,),
+        help="Open the run's page: every checkpoint, the loss, where each split stands",
+    ),
+    Key(
+        id="list.filter", keys="slash", action="filter", label="filter", places=(LIST,),
+        help="Show only runs whose name, stage or state matches a text or pattern; ! in front inverts",
+    ),
+    Key(id="list.sort", keys="s", action="sort", label="sort", places=(LIST,), help="Sort by the next column"),
+    Key(id="list.reverse", keys="S", action="reverse", places=(LIST,), help="Reverse the order"),
+    Key(
+        id="list.fold", keys="space", action="fold", places=(LIST,),
+        help="Fold or unfold the runs resumed from this one",
+    ),
+    Key(
+        id="log.follow", keys="f", action="follow", label="follow", places=(LOG,),
+        help="Follow the newest line, or stay where you are",
+    ),
+    Key(id="log.file", keys="tab", action="next_file", label="next file", places=(LOG,), help="The next log file"),
+    Key(id="copy.path", keys="y", action="copy_path", label="copy", places=(LIST, RUN, LOG), help="Copy the path"),
+    Key(
+        id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5",
+        help="Look at the disk now",
+    ),
+    Key(
+        id="move", keys="j,k,down,up", action="move", display="j k ↑ ↓", places=(LIST, RUN, LOG),
+        help="One row down, one up",
+    ),
+    Key(
+        id="move.ends", keys="g,G,home,end", action="move_ends", display="g G", places=(LIST, RUN, LOG),
+        help="The first row, the last row",
+    ),
+    Key(
+        id="move.half", keys="ctrl+d,ctrl+u", action="move_half", display="^d ^u", places=(LIST, RUN, LOG),
+        help="Half a screen down, half a screen up; pgdn and pgup a whole one",
+    ),
+    Key(
+        id="sheet.scroll", keys="pagedown,pageup", action="scroll_body", display="pgdn", places=(RESUME,),
+        help="Scroll to the checks and the command where they don't fit",
+    ),
+    Key(
+        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG),
+        help="Back; in the list: clear the filter",
+    ),
+    Key(id="help", keys="question_mark,f1", action="app.help", label="help", places=(EVERYWHERE,), help="This help"),
+    Key(
+        id="palette", keys="ctrl+p", action="app.command_palette", places=(EVERYWHERE,),
+        help="Every command and every run by name; themes too",
+    ),
+    Key(
+        id="quit", keys="q", action="app.quit", label="quit", places=(EVERYWHERE,),
+        help="Quit; trainings go on",
+    ),
+)  # fmt: skip
+
+# Rows move themselves (widgets/line_table.py): these are in the table for the help, not bound by a screen.
+_BOUND_BY_WIDGETS = frozenset({"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll"})
+
+
+def of_place(place: str) -> tuple[Key, ...]:
+    """The keys that work in one place, those of everywhere last."""
+    own = tuple(key for key in TABLE if place in key.places)
+    return own + tuple(key for key in TABLE if EVERYWHERE in key.places and place != EVERYWHERE)
+
+
+def bindings(place: str) -> list[BindingType]:
+    """Textual bindings of one place, each with its id and tooltip."""
+    from textual.binding import Binding
+
+    return [
+        Binding(key.keys, key.action, key.label or key.help, show=bool(key.label), tooltip=key.help, id=key.id)
+        for key in TABLE
+        if place in key.places and key.id not in _BOUND_BY_WIDGETS
+    ]
+
+
+def by_id(key_id: str) -> Key:
+    """The key with that id. Raises KeyError."""
+    for key in TABLE:
+        if key.id == key_id:
+            return key
+    raise KeyError(key_id)
+
+
+def markdown(keys: Iterable[Key] = TABLE) -> str:
+    """The key table of the README."""
+    lines = ["| key | where | what |", "| --- | --- | --- |"]
+    for key in keys:
+        where = ", ".join(PLACES[place].lower() for place in key.places)
+        lines.append(f"| `{key.shown}` | {where} | {key.help} |")
+    return "\n".join(lines) + "\n"

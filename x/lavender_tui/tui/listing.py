@@ -1,0 +1,197 @@
+"""Which runs the list shows, in which order, and under which source run. Pure: runs in, rows out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lavender_tui.model.choosing import run_order
+from lavender_tui.model.run import Run, RunState
+
+_MAX_DEPTH = 8  # deeper lineages are drawn at this depth: the name stays readable
+_URGENCY = (RunState.FAILED, RunState.STALLED, RunState.RUNNING, RunState.STOPPED, RunState.IDLE, RunState.FINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """One line of the list: a run, how deep it is in its lineage, and how many runs hang under it."""
+
+    run: Run
+    depth: int = 0
+    descendants: int = 0
+    is_folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """A way to sort; `column` is the column whose title carries the arrow."""
+
+    name: str
+    column: str
+    key: Callable[[Run], Any]  # None sorts last, whatever the direction
+    newest_first: bool = False
+
+
+def _saved(run: Run) -> float | None:
+    return run.last_save_at
+
+
+def _loss(run: Run) -> float | None:
+    return run.newest.loss if run.newest else None
+
+
+def _left(run: Run) -> float | None:
+    return run.newest.remaining_hours if run.newest else None
+
+
+SORTINGS: tuple[Sorting, ...] = (
+    Sorting("newest", "name", run_order, newest_first=True),
+    Sorting("state", "state", lambda run: _URGENCY.index(run.state)),
+    Sorting("loss", "loss", _loss),
+    Sorting("saved", "saved", _saved, newest_first=True),
+    Sorting("left", "left", _left),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the person asked to see."""
+
+    sorting: Sorting = SORTINGS[0]
+    is_reversed: bool = False
+    query: str = ""
+    folded: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def points_up(self) -> bool:
+        """The arrow in the sorted column's title: up for ascending."""
+        return self.sorting.newest_first == self.is_reversed
+
+
+def matcher(query: str) -> Callable[[Run], bool]:
+    """A test for runs: the text or pattern anywhere in name, stage, state or reason; a leading "!" inverts."""
+    wanted = query.strip()
+    inverted = wanted.startswith("!")
+    wanted = wanted[1:] if inverted else wanted
+    if not wanted:
+        return lambda _run: True
+    pattern = _pattern(wanted)
+
+    def matches(run: Run) -> bool:
+        stage = (run.newest.stage if run.newest else None) or ""
+        found = any(pattern.search(part[:1000]) for part in (run.name, stage, run.state.value))
+        return found != inverted
+
+    return matches
+
+
+def _pattern(wanted: str) -> re.Pattern[str]:
+    try:
+        return re.compile(wanted, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError):
+        return re.compile(re.escape(wanted), re.IGNORECASE)  # half-typed patterns are plain text
+
+
+def arrange(runs: Iterable[Run], view: View) -> list[ListRow]:
+    """The rows in order: sorted sources, each followed by the runs resumed from it, indented.
+
+    A run whose source isn't shown stands for itself. With a query the matches stand in the same order.
+    """
+    matches = matcher(view.query)
+    shown = [run for run in runs if matches(run)]
+    children = _children(shown)
+    nested = {run.key for below in children.values() for run in below}
+    tops = [run for run in shown if run.key not in nested]
+    leads = {run.key: _lead(run, children, view.sorting) for run in tops}
+    rows: list[ListRow] = []
+    for top in _sorted(tops, view, lambda run: leads[run.key]):
+        _append(top, children, view, rows)
+    return rows
+
+
+def _children(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Source key → the runs resumed from it, oldest first; a circle of lineage is cut open."""
+    by_key = {run.key: run for run in runs}
+    children: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=run_order):
+        source = run.resumed_from.run if run.resumed_from else None
+        if source in by_key and source != run.key and not _descends(by_key, source, run.key):
+            children.setdefault(source, []).append(run)
+    return children
+
+
+def _descends(by_key: dict[str, Run], start: str, ancestor: str) -> bool:
+    """Does `start` come from `ancestor`? Bounded, for records that name each other."""
+    seen: set[str] = set()
+    current: str | None = start
+    while current is not None and current not in seen:
+        if current == ancestor:
+            return True
+        seen.add(current)
+        run = by_key.get(current)
+        current = run.resumed_from.run if run and run.resumed_from else None
+    return False
+
+
+def _lead(top: Run, children: dict[str, list[Run]], sorting: Sorting) -> Any:
+    """A lineage stands where its newest member would stand by age; by any other key, where its source does."""
+    if not sorting.newest_first:
+        return sorting.key(top)
+    keys = [key for run in _family(top, children) if (key := sorting.key(run)) is not None]
+    return max(keys) if keys else None
+
+
+def _family(top: Run, children: dict[str, list[Run]]) -> Iterable[Run]:
+    waiting = [top]
+    while waiting:
+        run = waiting.pop()
+        yield run
+        waiting += children.get(run.key, [])
+
+
+def _sorted(runs: list[Run], view: View, key: Callable[[Run], Any]) -> list[Run]:
+    """Stable, ties by age; unknown values last in both directions."""
+    known = [run for run in sorted(runs, key=run_order, reverse=True) if key(run) is not None]
+    unknown = [run for run in sorted(runs, key=run_order, reverse=True) if key(run) is None]
+    known.sort(key=key, reverse=view.sorting.newest_first != view.is_reversed)
+    return known + unknown
+
+
+def _append(top: Run, children: dict[str, list[Run]], view: View, rows: list[ListRow]) -> None:
+    waiting = [(top, 0)]
+    while waiting:
+        run, depth = waiting.pop()
+        below = children.get(run.key, [])
+        folded = bool(below) and run.key in view.folded
+        count = sum(1 for _ in _family(run, children)) - 1 if below else 0
+        rows.append(ListRow(run, min(depth, _MAX_DEPTH), count, folded))
+        if not folded:
+            waiting += [(child, depth + 1) for child in reversed(below)]
+
+
+def counts(runs: Iterable[Run]) -> list[tuple[RunState, int]]:
+    """How many runs are in each state, the states that ask for attention first, empty ones left out."""
+    totals: dict[RunState, int] = {}
+    for run in runs:
+        totals[run.state] = totals.get(run.state, 0) + 1
+    order = (RunState.RUNNING, RunState.STALLED, RunState.FAILED, RunState.STOPPED, RunState.FINISHED, RunState.IDLE)
+    return [(state, totals[state]) for state in order if state in totals]
+
+
+def continuations(runs: Iterable[Run], source: str) -> list[Run]:
+    """The runs resumed from that run, oldest first."""
+    found = [run for run in runs if run.resumed_from is not None and run.resumed_from.run == source]
+    return sorted(found, key=run_order)
+
+
+def position(keys: Sequence[str], wanted: str | None, before: int) -> int:
+    """Where the cursor goes: on its run again; if that is gone, the place where it was."""
+    if wanted is not None and wanted in keys:
+        return keys.index(wanted)
+    return max(0, min(before, len(keys) - 1))
+
+
+def newest_key(runs: Collection[Run]) -> str | None:
+    return max(runs, key=run_order).key if runs else None

@@ -1,0 +1,93 @@
+"""What threads tell the screens. Only handlers touch widgets; what comes late is dropped by its sequence number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from lavender_tui.model.plan import Proposal
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.tui.position import DataPosition
+    from lavender_tui.watch.observe import Snapshot
+
+
+@dataclass
+class RunsChanged(Message, bubble=False):
+    """The watcher saw the roots again; `snapshot.sequence` grows."""
+
+    snapshot: Snapshot | FirstLook
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer snapshot holds everything of an older one that still waits."""
+        return isinstance(message, RunsChanged)
+
+
+@dataclass
+class WatchFailed(Message, bubble=False):
+    """Watching could not begin; `reason` is one sentence."""
+
+    reason: str
+
+
+@dataclass
+class ProposalMade(Message, bubble=False):
+    """An answer to question number `sequence`; `error` is one sentence where there is no proposal."""
+
+    sequence: int
+    proposal: Proposal | None
+    error: str | None = None
+
+
+@dataclass
+class ResumeEnded(Message, bubble=False):
+    """A resume of `source` was launched in `run_dir`, or `error` says why it was not.
+
+    `may_repeat`: it was refused only because the run was resumed before; asked again, it may be done.
+    """
+
+    source: str
+    run_dir: str | None = None
+    error: str | None = None
+    may_repeat: bool = False
+
+
+@dataclass
+class StopEnded(Message, bubble=False):
+    """A stop came to its end, one sentence."""
+
+    run_path: str
+    words: str
+    is_error: bool = False
+
+
+@dataclass
+class PositionRead(Message, bubble=False):
+    """Answer to question number `sequence`: where the data of one checkpoint, of that mtime, stands."""
+
+    sequence: int
+    position: DataPosition
+    mtime_ns: int
+
+
+@dataclass
+class LogRead(Message, bubble=False):
+    """New lines at the end of the log of session `session`; `files` as (label, path) where the set of them changed."""
+
+    session: int
+    lines: list[str]
+    files: list[tuple[str, str]] | None = None
+
+
+@dataclass
+class FilterTyped(Message):
+    """The list's filter reads `query` now."""
+
+    query: str
+
+
+@dataclass
+class FilterEnded(Message):
+    """The filter is typed to its end."""

@@ -1,0 +1,153 @@
+"""Where a resume of a run would start, in words: what the pane and the run's page say before anybody presses a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
+from lavender_tui.model.choosing import Choice, in_run
+from lavender_tui.model.plan import Policy
+from lavender_tui.model.run import Run
+from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
+from lavender_tui.model.topology import allowed_world_sizes
+
+Span = tuple[str, str]
+_MOST_SIZES = 8
+
+
+def checkpoint_words(checkpoint: Checkpoint) -> str:
+    """ "pretrain 0060", from the content where it says so, else from the name."""
+    count = checkpoint.save_count if checkpoint.save_count is not None else checkpoint.name_save_count
+    stage = checkpoint.stage or checkpoint.name_stage
+    parts = [text.clean(stage, 20)] if stage else []
+    if count is not None:
+        parts.append(text.save_count(count))
+    elif checkpoint.step is not None:
+        parts.append(f"step {checkpoint.step:,}")
+    return " ".join(parts) or text.clean(checkpoint.path.rsplit("/", 1)[-1], 40)
+
+
+def rank_words(checkpoint: Checkpoint) -> str:
+    """ "4 of 4 rank states", "no rank states"."""
+    ranks = checkpoint.rank_states
+    if ranks.merged:
+        return "a merged state"
+    if not ranks.found:
+        return "no rank states"
+    return f"{ranks.found} of {'?' if ranks.expected is None else ranks.expected} rank states"
+
+
+def start_words(checkpoint: Checkpoint) -> str:
+    """The epoch rule for this checkpoint, as a sentence without its end."""
+    policy = default_policy(checkpoint)
+    epoch = policy_epoch(policy, checkpoint)
+    where = "an unknown epoch" if epoch is None else f"epoch {epoch}"
+    if policy is Policy.EXACT:
+        return f"{where}, exactly where it stopped{_trained(checkpoint)}"
+    if policy is Policy.NEXT_EPOCH:
+        return f"{where} from its start: epoch {text.count(checkpoint.epoch)} is complete"
+    return f"{where} again from batch 0: its rows so far come twice"
+
+
+def are_states_unusable(checkpoint: Checkpoint) -> bool:
+    """There are rank states, the start depends on them, and they don't make up one whole save."""
+    ranks = checkpoint.rank_states
+    return bool(ranks.found) and not ranks.complete and not ranks.merged and not checkpoint.epoch_complete
+
+
+def _trained(checkpoint: Checkpoint) -> str:
+    consumed, rows = checkpoint.rank_states.consumed, _rows(checkpoint)
+    if consumed is None:
+        return ""
+    if not rows:
+        return f", after {text.count(consumed)} rows"
+    return f", row {text.count(consumed)} of {text.count(rows)} ({100 * consumed / rows:.0f} %)"
+
+
+def _rows(checkpoint: Checkpoint) -> int | None:
+    rows = (checkpoint.data or {}).get("num_rows")
+    return rows if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0 else None
+
+
+def world_words(checkpoint: Checkpoint) -> str:
+    """ "world_size 4 → 1 2 4 8", with what is known of either side."""
+    splits = checkpoint.rank_states.num_splits
+    before = checkpoint.world_size or checkpoint.rank_states.expected
+    left = "world_size" if before is None else f"world_size {before}"
+    if splits is None:
+        return f"{left} → any"
+    sizes = allowed_world_sizes(splits)
+    shown = " ".join(map(str, sizes[:_MOST_SIZES])) + (" …" if len(sizes) > _MOST_SIZES else "")
+    return f"{left} → {shown}"
+
+
+def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
+    """A few lines: what `r` would do with this run, or why it can't; then who carried it on already."""
+    choice = in_run(run.checkpoints)
+    if _waits(run, choice):
+        lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
+    else:
+        lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
+    lines += [_follower(one) for one in followers[-2:]]
+    return lines
+
+
+def _waits(run: Run, choice: Choice) -> bool:
+    """Is one that may be the newest usable not read yet?"""
+    unread = {one.path for one in run.checkpoints if one.wholeness is Wholeness.UNREAD}
+    return any(path in unread for path, _ in choice.passed_over)
+
+
+def _no_start(run: Run, choice: Choice) -> list[list[Span]]:
+    if not run.checkpoints:
+        return [_unsaved(run)]
+    lines: list[list[Span]] = [[("✗ ", "bad"), ("nothing here can be resumed from", "")]]
+    lines += [_passed(path, why) for path, why in choice.passed_over[:3]]
+    return lines
+
+
+def _unsaved(run: Run) -> list[Span]:
+    source = run.resumed_from
+    if source is None:
+        return [("nothing saved yet: nothing to resume from", "quiet")]
+    name = text.clean(source.run.rstrip("/").rsplit("/", 1)[-1], 80)
+    words: list[Span] = [("nothing saved yet; it began from ", "quiet")]
+    if source.checkpoint:
+        words += [(_named(source.checkpoint), "strong"), (" of ", "quiet")]
+    return [*words, (name, "")]
+
+
+def _named(path: str) -> str:
+    """ "pretrain 0060" by the file's name, or that name."""
+    name = path.rsplit("/", 1)[-1]
+    stage, count = parse_name(name)
+    return text.clean(name, 60) if stage is None else f"{text.clean(stage, 20)} {text.save_count(count)}"
+
+
+def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]:
+    if is_training_over(checkpoint):
+        return [[("✓ ", "good"), (f"{checkpoint_words(checkpoint)} is the end: nothing is left to train", "quiet")]]
+    first: list[Span] = [("r ", "accent"), ("resumes from ", "quiet")]
+    if run.is_alive:
+        first = [("x ", "accent"), ("stops it; then ", "quiet"), *first]
+    lines: list[list[Span]] = [
+        [*first, (checkpoint_words(checkpoint), "strong"), (f"  whole, {rank_words(checkpoint)}", "quiet")]
+    ]
+    if are_states_unusable(checkpoint):
+        problem = next(iter(checkpoint.rank_states.problems), "some are missing")
+        lines.append([("  ✗ its rank states can't be merged: ", "bad"), (text.clean(problem, 300), "")])
+    else:
+        lines.append([("  starts at ", "quiet"), (start_words(checkpoint), "")])
+    lines.append([("  " + world_words(checkpoint), "quiet")])
+    lines += [_passed(path, why) for path, why in choice.passed_over[:2]]
+    return lines
+
+
+def _passed(path: str, why: str) -> list[Span]:
+    name = text.clean(path.rsplit("/", 1)[-1], 60)
+    return [("  passed over ", "warn"), (name, ""), (f": {text.clean(why, 200)}", "quiet")]
+
+
+def _follower(run: Run) -> list[Span]:
+    return [("  resumed as ", "quiet"), (text.clean(run.name, 60), "accent"), (f", {run.state.value}", "quiet")]

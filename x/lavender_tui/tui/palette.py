@@ -1,0 +1,52 @@
+"""The command palette: every key's action in this place, and every run by name."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rich.text import Text
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from lavender_tui.model.text import clean
+from lavender_tui.tui import keys
+
+_MOST_RUNS = 50
+
+
+class LavenderCommands(Provider):
+    """Actions of the screen below the palette, then runs."""
+
+    def _actions(self) -> list[tuple[str, str, str]]:
+        place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
+        hidden = ("palette", "move", "move.ends", "move.half")
+        return [(key.label or key.help, key.help, key.action) for key in keys.of_place(place) if key.id not in hidden]
+
+    def _run_names(self) -> list[tuple[str, str]]:
+        return [(clean(run.name, 80), run.key) for run in getattr(self.app, "runs", ())]
+
+    async def discover(self) -> Hits:
+        for title, help_text, action in self._actions():
+            yield DiscoveryHit(title.capitalize(), partial(self._press, action), help=help_text)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for title, help_text, action in self._actions():
+            score = matcher.match(f"{title} {help_text}")
+            if score > 0:
+                yield Hit(score, Text(title.capitalize()), partial(self._press, action), help=help_text)
+        found = 0
+        for name, key in self._run_names():
+            score = matcher.match(name)
+            if score > 0 and found < _MOST_RUNS:
+                found += 1
+                yield Hit(score, Text(f"Go to {name}"), partial(self._go_to, key), text=name)
+
+    async def _press(self, action: str) -> None:
+        await self.app.run_action(action, self.screen)
+
+    def _go_to(self, key: str) -> None:
+        for screen in reversed(self.app.screen_stack):
+            go_to = getattr(screen, "go_to_run", None)
+            if go_to is not None:
+                go_to(key)
+                return

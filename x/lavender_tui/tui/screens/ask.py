@@ -1,0 +1,71 @@
+"""A question with two answers. The safe one is the default: enter says no."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lavender_tui.model.text import clean
+
+
+class Ask(ModalScreen[bool]):
+    """`question` and `detail` are plain text, never markup; `yes` says what y does."""
+
+    BINDINGS = [  # noqa: RUF012
+        ("y", "answer(True)", "Yes"),
+        ("n,escape,enter,q", "answer(False)", "No"),
+    ]
+
+    def __init__(self, question: str, *, detail: str = "", yes: str = "yes") -> None:
+        super().__init__()
+        self._question, self._detail, self._yes = clean(question, 400), clean(detail, 600), yes
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            yield Static(Text(self._question, style="bold"), markup=False)
+            if self._detail:
+                yield Static(Text(self._detail), classes="detail", markup=False)
+            yield Static(Text(f"n  no, leave it   (enter)\ny  {self._yes}"), classes="answers", markup=False)
+
+    def action_answer(self, answer: bool) -> None:
+        self.dismiss(answer)
+
+
+class Document(ModalScreen[None]):
+    """A text to read and scroll: a plan as JSON, an error at length."""
+
+    BINDINGS = [  # noqa: RUF012
+        ("escape,q,enter", "close", "Back"),
+        ("c,y", "copy", "Copy"),
+        ("j", "scroll(1)", "Down"),
+        ("k", "scroll(-1)", "Up"),
+    ]
+
+    def __init__(self, title: str, words: str) -> None:
+        super().__init__()
+        self._title, self._words = clean(title, 200), words
+
+    def compose(self) -> ComposeResult:
+        from textual.containers import VerticalScroll
+
+        with Vertical(id="box", classes="document"):
+            yield Static(Text(self._title, style="bold"), markup=False)
+            with VerticalScroll():
+                yield Static(Text("\n".join(clean(line) for line in self._words.split("\n"))), markup=False)
+            yield Static(Text("esc back   c copy   j k scroll"), classes="answers", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("VerticalScroll").focus()
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one("VerticalScroll").scroll_relative(y=lines, animate=False)
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self._words)
+        self.notify("the whole text", title="Copied", markup=False)
+
+    def action_close(self) -> None:
+        self.dismiss(None)

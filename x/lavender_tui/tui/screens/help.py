@@ -1,0 +1,68 @@
+"""Every key, from the one table of keys, the place one came from first."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lavender_tui.model.run import RunState
+from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE
+from lavender_tui.tui.themes import STATE_GLYPHS
+
+_KEY_WIDTH = 9
+_STATE_WORDS = {
+    RunState.RUNNING: "a live process, saving or logging",
+    RunState.STALLED: "alive, but silent for more than 3 of its own save intervals",
+    RunState.FINISHED: "saved its final stage, or completed its last epoch",
+    RunState.FAILED: "ended by an error or a signal",
+    RunState.STOPPED: "ended because somebody asked it to",
+    RunState.IDLE: "no process and nothing that says how it ended",
+}
+
+
+class HelpScreen(ModalScreen[None]):
+    """Scrolls; any of the usual keys closes it."""
+
+    BINDINGS = [  # noqa: RUF012
+        ("escape,q,question_mark,f1,enter", "close", "Back"),
+        ("j", "scroll(1)", "Down"),
+        ("k", "scroll(-1)", "Up"),
+    ]
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self._place = place
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box", classes="document"), VerticalScroll():
+            for place in sorted(PLACES, key=lambda one: (one != self._place, one == EVERYWHERE)):
+                yield Static(Text(PLACES[place], style="bold"), classes="heading", markup=False)
+                for key in TABLE:
+                    if place in key.places:
+                        yield _entry(key.shown, key.help)
+            yield Static(Text("States", style="bold"), classes="heading", markup=False)
+            for state, words in _STATE_WORDS.items():
+                yield _entry(f"{STATE_GLYPHS[state]}", f"{state.value}: {words}")
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+def _entry(left: str, right: str) -> Static:
+    """A key and its sentence; what is longer than a line hangs under itself."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=_KEY_WIDTH, no_wrap=True)
+    grid.add_column(ratio=1)
+    grid.add_row(Text(left, style="bold"), Text(right))
+    return Static(grid, classes="entry", markup=False)

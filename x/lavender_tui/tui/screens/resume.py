@@ -1,0 +1,296 @@
+"""The resume sheet: choices, what follows from them at once, every check, the exact command. Enter does it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING, cast
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.model.export import proposal_document
+from lavender_tui.model.plan import Proposal, Verdict
+from lavender_tui.model.run import Run
+from lavender_tui.model.text import clean, strict_json, utf8
+from lavender_tui.tui import consequences, keys
+from lavender_tui.tui.messages import ProposalMade, ResumeEnded
+from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
+from lavender_tui.tui.warming import WarmChild
+from lavender_tui.tui.widgets.choice_row import ChoiceRow
+from lavender_tui.tui.widgets.inks import INKS, Span
+from lavender_tui.tui.widgets.key_bar import KeyBar
+from lavender_tui.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
+    from lavender_tui.tui.app import LavenderApp
+
+
+class ResumeScreen(Screen[str | None]):
+    """Dismissed with the new run's directory, or None when nothing was launched."""
+
+    COMPONENT_CLASSES = INKS
+    PLACE = keys.RESUME
+    BINDINGS = [  # noqa: RUF012
+        *keys.bindings(keys.RESUME),
+        ("pagedown", "scroll_body(1)", "Scroll down"),
+        ("pageup", "scroll_body(-1)", "Scroll up"),
+    ]
+    AUTO_FOCUS = "#row-world_size"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (104, "-wide")]  # noqa: RUF012
+
+    def __init__(self, run: Run, checkpoint: Checkpoint | None = None) -> None:
+        """`checkpoint`: the one to begin with, instead of the newest usable."""
+        super().__init__()
+        self._run = run
+        self._first = checkpoint
+        self._sequence = 0
+        self._answered = -1
+        self._proposal: Proposal | None = None
+        self._error: str | None = None
+        self._launching_since: float | None = None
+        self._is_cancelled = False
+        self._warm = WarmChild()
+
+    @property
+    def lavender(self) -> LavenderApp:
+        return cast("LavenderApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        self._sheet = Sheet(self._run, self.lavender.world_size)
+        if self._first is not None:
+            self._sheet.choose(CHECKPOINT, self._first)
+        yield Lines(id="title")
+        with VerticalScroll(id="body", can_focus=False):
+            with Horizontal(id="above"):
+                with Vertical(id="choices"):
+                    for row in ROWS:
+                        yield ChoiceRow(row, is_number=row in (WORLD, WORKERS), is_roll=row == ROWS[0])
+                yield Lines(hang=10, id="follows")
+            with Horizontal(id="below"):
+                yield Lines(id="checks")
+                yield Lines(id="command")
+        yield Lines(id="verdict")
+        yield KeyBar(keys.RESUME, id="keys")
+
+    def on_mount(self) -> None:
+        self._show_rows()
+        self._ask()
+        self.set_interval(1.0, self._tick)
+
+    def on_unmount(self) -> None:
+        self._warm.close()
+
+    # Asking and being answered
+
+    def _ask(self) -> None:
+        """A new question; answers to older ones are dropped."""
+        self._sequence += 1
+        self._show_verdict()
+        self._propose(self._sequence, self._sheet.paths, self._sheet.options(), self.lavender.command)
+
+    @work(thread=True, exclusive=True, group="propose", exit_on_error=False)
+    def _propose(
+        self, sequence: int, paths: tuple[str, ...], options: dict[str, object], command: tuple[str, ...]
+    ) -> None:
+        from lavender_tui.resume import Options, Target, propose
+
+        try:
+            answer = ProposalMade(sequence, propose(Target(paths=paths), Options(command=command, **options)))  # type: ignore[arg-type]
+        except (LavenderError, OSError) as error:
+            answer = ProposalMade(sequence, None, str(error))
+        if not get_current_worker().is_cancelled:
+            self.post_message(answer)
+
+    def on_proposal_made(self, message: ProposalMade) -> None:
+        if message.sequence != self._sequence:
+            return
+        self._answered = message.sequence
+        self._proposal, self._error = message.proposal, message.error
+        self._sheet.adopt(message.proposal)
+        plan = message.proposal.plan if message.proposal else None
+        if plan is not None and plan.dataset is not None:
+            self._warm.start()
+        self._show_rows()
+        self._show_answer()
+
+    @on(Worker.StateChanged)
+    def _worker_broke(self, event: Worker.StateChanged) -> None:
+        """Something nobody foresaw is shown as one sentence, in place."""
+        if event.state is WorkerState.ERROR:
+            self._launching_since = None
+            self._answered = self._sequence
+            self._error = f"{type(event.worker.error).__name__}: {event.worker.error}"
+            self._show_answer()
+
+    # What is shown
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._answered != self._sequence
+
+    def _show_rows(self) -> None:
+        now = time.time()
+        for row in ROWS:
+            self.query_one(f"#row-{row}", ChoiceRow).show(self._sheet.view(row, now))
+        self.query_one("#title", Lines).show(
+            [[(" resume ", "accent"), (clean(self._run.name, 80), "strong"), ("   nothing happens until ⏎", "quiet")]]
+        )
+
+    def _show_answer(self) -> None:
+        proposal = self._proposal
+        plan = proposal.plan if proposal else None
+        follows = consequences.lines(plan, self._sheet.checkpoint) if plan else [[("nothing can be planned", "quiet")]]
+        self.query_one("#follows", Lines).show(follows)
+        self.query_one("#checks", Lines).show(consequences.check_lines(proposal.checks) if proposal else [])
+        self.query_one("#command", Lines).show(self._command_lines())
+        self._show_verdict()
+        self.query_one(KeyBar).recheck()
+
+    def _command_lines(self) -> list[list[Span]]:
+        command = self._command()
+        if not command:
+            return []
+        plan = self._proposal.plan if self._proposal else None
+        where = f"in {clean(plan.launch.cwd)}" if plan else ""
+        head: list[list[Span]] = [[("command", "quiet")], [(clean(command), "")], [(where, "quiet")]]
+        return [*head, [("new run  ", "quiet"), (self._new_run(), "")]]
+
+    def _new_run(self) -> str:
+        plan = self._proposal.plan if self._proposal else None
+        if plan is None or not plan.run_dir:
+            return "a new directory beside it; this one is not written to"
+        return clean(plan.run_dir.rstrip("/").rsplit("/", 1)[-1], 60)
+
+    def _command(self) -> str:
+        plan = self._proposal.plan if self._proposal else None
+        return shlex.join(plan.launch.argv) if plan else ""
+
+    def _show_verdict(self) -> None:
+        self.query_one("#verdict", Lines).show([self._verdict()])
+
+    def _verdict(self) -> list[Span]:
+        if self._launching_since is not None:
+            seconds = int(time.monotonic() - self._launching_since)
+            words = "stopping before anything is launched" if self._is_cancelled else "merging, then launching"
+            return [(" … ", "accent"), (f"{words}: {seconds} s", "strong"), ("   esc stops it", "quiet")]
+        if self._is_waiting:
+            return [(" … ", "quiet"), ("checking", "quiet")]
+        if self._error is not None:
+            return [(" ✗ ", "bad"), (clean(self._error, 600), "")]
+        if self._proposal is None or self._proposal.is_refused:
+            rows = ", ".join(self._sheet.refusals) or "checkpoint"
+            return [(" ✗ ", "bad"), (f"can't be launched: see {rows}", "")]
+        warned = sum(1 for check in self._proposal.checks if check.verdict is Verdict.WARN)
+        more = f", {warned} to know about" if warned else ""
+        passed = sum(1 for check in self._proposal.checks if check.verdict is Verdict.PASS)
+        return [(" ✓ ", "good"), (f"ready: {passed} checks passed{more}", "strong"), ("   ⏎ launches", "accent")]
+
+    def _tick(self) -> None:
+        if self._launching_since is not None:
+            self._show_verdict()
+
+    # What the person does
+
+    @on(ChoiceRow.Stepped)
+    def _stepped(self, event: ChoiceRow.Stepped) -> None:
+        if self._launching_since is None and self._sheet.step(event.row, event.by):
+            self._changed()
+
+    @on(ChoiceRow.Typed)
+    def _typed(self, event: ChoiceRow.Typed) -> None:
+        if self._launching_since is None:
+            self._sheet.choose(event.row, event.number)
+            self._changed()
+
+    def _changed(self) -> None:
+        self._sheet.refusals = {}
+        self._show_rows()
+        self._ask()
+
+    def action_scroll_body(self, pages: int) -> None:
+        body = self.query_one("#body", VerticalScroll)
+        body.scroll_relative(y=pages * max(1, body.size.height - 2), animate=False)
+
+    def action_launch(self) -> None:
+        if self._is_waiting or self._launching_since is not None:
+            return
+        if self._proposal is None or self._proposal.is_refused:
+            wrong = next(iter(self._sheet.refusals), ROWS[0])
+            self.query_one(f"#row-{wrong}", ChoiceRow).focus()
+            self._show_verdict()
+            return
+        self._start(again=False)
+
+    def _start(self, *, again: bool) -> None:
+        assert self._proposal is not None
+        self._launching_since = time.monotonic()
+        self._error = None
+        self._show_verdict()
+        self._carry_out(self._proposal, again)
+
+    @work(thread=True, exclusive=True, group="launch", exit_on_error=False)
+    def _carry_out(self, proposal: Proposal, again: bool) -> None:
+        from lavender_tui.resume import carry_out
+
+        try:
+            launched = carry_out(proposal, again=again, child=self._warm.child)
+        except AlreadyRunning as error:
+            self.post_message(ResumeEnded(self._run.key, error=str(error), may_repeat=not again))
+        except (LavenderError, OSError) as error:
+            self.post_message(ResumeEnded(self._run.key, error=str(error)))
+        else:
+            self.post_message(ResumeEnded(self._run.key, run_dir=launched.run_dir))
+
+    def on_resume_ended(self, message: ResumeEnded) -> None:
+        self._launching_since = None
+        if message.run_dir is not None:
+            self.dismiss(message.run_dir)
+            return
+        self._error = "nothing was launched: you stopped it" if self._is_cancelled else message.error
+        self._is_cancelled = False
+        self._warm.close()
+        self._warm = WarmChild()
+        self._show_verdict()
+        if message.may_repeat:
+            self._ask_again(message.error or "")
+
+    def _ask_again(self, reason: str) -> None:
+        from lavender_tui.tui.screens.ask import Ask
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._start(again=True)
+
+        self.app.push_screen(Ask("Resume it once more?", detail=reason, yes="resume once more"), answered)
+
+    def action_copy_command(self) -> None:
+        if command := self._command():
+            self.app.copy_to_clipboard(utf8(command))
+            self.notify(clean(command, 300), title="Copied", markup=False)
+
+    def action_dry_run(self) -> None:
+        from lavender_tui.tui.screens.ask import Document
+
+        if self._proposal is not None:
+            words = strict_json(proposal_document(self._proposal), indent=2)
+            self.app.push_screen(Document("The resume plan; nothing was written", words))
+
+    def action_back(self) -> None:
+        """Back; while merging: stop it, nothing is left behind then. A training that has started is not stopped."""
+        if self._launching_since is None:
+            self.dismiss(None)
+            return
+        self._is_cancelled = True
+        self._warm.close()
+        self._show_verdict()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "launch":
+            return self._proposal is None or not self._proposal.is_refused or None
+        return True

@@ -1,0 +1,204 @@
+"""A run's page: its checkpoints, its loss, where its data stands, and where a resume would start."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from lavender_tui.errors import LavenderError
+from lavender_tui.model import text
+from lavender_tui.model.choosing import in_run
+from lavender_tui.model.run import Run
+from lavender_tui.tui import ages, keys
+from lavender_tui.tui.listing import continuations
+from lavender_tui.tui.messages import PositionRead
+from lavender_tui.tui.outlook import outlook
+from lavender_tui.tui.position import DataPosition, read_position
+from lavender_tui.tui.screens.run_actions import RunActions
+from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
+from lavender_tui.tui.widgets.data_bars import DataBars
+from lavender_tui.tui.widgets.inks import INKS, Span, shown_path
+from lavender_tui.tui.widgets.key_bar import KeyBar
+from lavender_tui.tui.widgets.line_table import LineTable
+from lavender_tui.tui.widgets.lines import Lines
+from lavender_tui.tui.widgets.loss_plot import LossPlot
+
+if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
+
+
+class RunScreen(RunActions, Screen[None]):
+    """Live as the list is. A run that is gone stays as it was last seen, and says so."""
+
+    COMPONENT_CLASSES = INKS
+    PLACE = keys.RUN
+    BINDINGS = keys.bindings(keys.RUN)
+    AUTO_FOCUS = "CheckpointTable"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high"), (45, "-tall")]  # noqa: RUF012
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+        self._is_gone = False
+        self._sequence = 0
+        self._positions: dict[tuple[str, int], DataPosition] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="title")
+        with Horizontal(id="above"):
+            yield LossPlot(id="loss")
+            with VerticalScroll(id="facts-box", can_focus=False):
+                yield Lines(hang=13, id="facts")
+        yield Lines(id="outlook")
+        yield CheckpointTable(id="checkpoints")
+        yield DataBars(id="data")
+        yield KeyBar(keys.RUN, id="keys")
+
+    def on_mount(self) -> None:
+        self._show()
+        self.set_interval(1.0, self._tick)
+
+    @property
+    def cursor_run(self) -> Run | None:
+        return self._run
+
+    @property
+    def cursor_checkpoint(self) -> Checkpoint | None:
+        """A checkpoint that was chosen here: the sheet opens on it instead of the default."""
+        table = self.query_one(CheckpointTable)
+        chosen = table.cursor_checkpoint
+        default = in_run(self._run.checkpoints).checkpoint
+        is_default = chosen is None or (default is not None and chosen.path == default.path)
+        return None if is_default or chosen is None or not chosen.is_usable else chosen
+
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
+        """The same run as it is now."""
+        found = next((run for run in snapshot.runs if run.key == self._run.key), None)
+        self._is_gone = found is None
+        if found is not None and found is not self._run:
+            self._run = found
+        self._show()
+
+    def _show(self) -> None:
+        run = self._run
+        choice = in_run(run.checkpoints)
+        self._show_title()
+        self.query_one("#facts", Lines).show(fact_lines(run, time.time()))
+        followers = continuations(self.known_runs, run.key)
+        self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in outlook(run, followers)])
+        self.query_one(LossPlot).show(run.losses)
+        table = self.query_one(CheckpointTable)
+        table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None)
+        if not run.checkpoints:
+            self.query_one(DataBars).show(None, "nothing saved yet")
+        self.query_one(KeyBar).recheck()
+
+    def _show_title(self) -> None:
+        run = self._run
+        gone: list[Span] = [("   its directory is gone", "warn")] if self._is_gone else []
+        self.query_one("#title", Lines).show(
+            [
+                [
+                    (" " + text.clean(run.name, 80), "strong"),
+                    (f"   {STATE_GLYPHS[run.state]} {run.state.value}", state_ink(run.state)),
+                    (f"   {text.clean(run.state_reason, 300)}", "quiet"),
+                    *gone,
+                ]
+            ]
+        )
+
+    def _tick(self) -> None:
+        if self.is_current:
+            self.query_one(CheckpointTable).recheck()
+            self.query_one("#facts", Lines).show(fact_lines(self._run, time.time()))
+
+    # Where the data stands, for the checkpoint under the cursor
+
+    @on(LineTable.Highlighted)
+    def _another_checkpoint(self) -> None:
+        checkpoint = self.query_one(CheckpointTable).cursor_checkpoint
+        if checkpoint is None:
+            return
+        known = self._positions.get((checkpoint.path, checkpoint.facts.mtime_ns))
+        if known is not None:
+            self.query_one(DataBars).show(known)
+            return
+        self._sequence += 1
+        self._read_position(self._sequence, checkpoint)
+
+    @work(thread=True, exclusive=True, group="position", exit_on_error=False)
+    def _read_position(self, sequence: int, checkpoint: Checkpoint) -> None:
+        try:
+            position = read_position(checkpoint)
+        except (LavenderError, OSError) as error:
+            position = DataPosition(path=checkpoint.path, problems=(text.clean(error, 300),))
+        if not get_current_worker().is_cancelled:
+            self.post_message(PositionRead(sequence, position, checkpoint.facts.mtime_ns))
+
+    def on_position_read(self, message: PositionRead) -> None:
+        self._positions[(message.position.path, message.mtime_ns)] = message.position
+        if message.sequence == self._sequence:
+            self.query_one(DataBars).show(message.position)
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+    def action_rescan(self) -> None:
+        self.lavender.feed.rescan_soon()
+
+
+def fact_lines(run: Run, now: float) -> list[list[Span]]:
+    """What is known of the run, a line each; warnings first."""
+    lines: list[list[Span]] = [[("! ", "warn"), (text.clean(one, 300), "")] for one in run.warnings]
+    facts = [
+        ("path", shown_path(run.path, home=os.path.expanduser("~"))),
+        ("format", text.clean(run.format, 40)),
+        ("started", ages.since(run.started_at, now)),
+        ("last save", ages.since(ages.last_save(run), now)),
+        ("saves every", _interval(run.save_interval_seconds)),
+        ("world_size", text.count(run.world_size)),
+        ("processes", _processes(run)),
+        ("host", text.clean(run.host, 60) if run.host else text.NONE),
+        ("resumed from", _source(run)),
+        ("command", text.clean(shlex.join(run.launched_command), 600) if run.launched_command else text.NONE),
+    ]
+    lines += [
+        [(f"{label:<13}", "quiet"), (words, "")]
+        for label, words in facts
+        if words != text.NONE or label == "saves every"
+    ]
+    return lines
+
+
+def _interval(seconds: float | None) -> str:
+    """Files that were copied, or saved as fast as a disk writes, tell no interval."""
+    return text.NONE if seconds is None or seconds < 1 else text.duration(seconds)
+
+
+def _processes(run: Run) -> str:
+    if not run.processes:
+        return text.NONE
+    shown = ", ".join(
+        f"{one.pid} {one.role}" + (f" {one.rank}" if one.rank is not None else "") for one in run.processes[:8]
+    )
+    return shown + (f" and {len(run.processes) - 8} more" if len(run.processes) > 8 else "")
+
+
+def _source(run: Run) -> str:
+    if run.resumed_from is None:
+        return text.NONE
+    name = run.resumed_from.run.rstrip("/").rsplit("/", 1)[-1]
+    checkpoint = run.resumed_from.checkpoint
+    return text.clean(name, 80) + (f", {text.clean(checkpoint.rsplit('/', 1)[-1], 80)}" if checkpoint else "")

@@ -1,0 +1,186 @@
+"""What can be done with a run, the same from the list and from its page: resume, stop, log, copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual import on, work
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.model.plan import Proposal, Verdict
+from lavender_tui.model.run import Run
+from lavender_tui.model.text import clean, utf8
+from lavender_tui.tui.messages import ResumeEnded, StopEnded
+from lavender_tui.tui.screens.ask import Ask
+
+if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
+    from lavender_tui.tui.app import LavenderApp
+
+_STOP_WORDS = "It is asked to save and end (SIGTERM), and has time to do so. Press x again to kill it."
+_KILL_WORDS = "It was asked to stop before. SIGKILL ends it at once; what it has not saved is lost."
+
+
+def refusal_words(proposal: Proposal) -> str:
+    """The first thing that refuses, with its remedy."""
+    for check in proposal.checks:
+        if check.verdict is Verdict.REFUSE:
+            return ". ".join(part.rstrip(".") for part in (check.what, check.evidence, check.remedy) if part)
+    return "there is nothing to resume from"
+
+
+def resumed_before(proposal: Proposal) -> str:
+    """The warning that the run was resumed already; empty where it was not."""
+    found = (check for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN)
+    return next((f"{check.what}; {check.remedy}" if check.remedy else check.what for check in found), "")
+
+
+class RunActions(Screen[None], inherit_bindings=False):
+    """Actions on `cursor_run`. Subclasses say which run that is."""
+
+    @property
+    def lavender(self) -> LavenderApp:
+        return cast("LavenderApp", self.app)
+
+    @property
+    def cursor_run(self) -> Run | None:
+        raise NotImplementedError
+
+    @property
+    def cursor_checkpoint(self) -> Checkpoint | None:
+        """A checkpoint that was chosen instead of the default one."""
+        return None
+
+    @property
+    def known_runs(self) -> Iterable[Run]:
+        return self.lavender.runs
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that can't work on this run are hidden."""
+        run = self.cursor_run if self.is_mounted else None
+        if action in ("resume", "resume_now", "log", "copy_path", "open"):
+            return run is not None
+        if action == "stop":
+            return run is not None and run.is_alive
+        return True
+
+    def action_resume(self) -> None:
+        """The sheet for this run; a launch brings the cursor to the new run."""
+        from lavender_tui.tui.screens.resume import ResumeScreen
+
+        if self.cursor_run is not None:
+            self.app.push_screen(ResumeScreen(self.cursor_run, self.cursor_checkpoint), self.show_launched)
+
+    def action_resume_now(self) -> None:
+        """With the defaults and no sheet; a refusal opens the sheet, where its reasons stand."""
+        if self.cursor_run is not None:
+            self._begin_resume(self.cursor_run.path, again=False)
+
+    def _begin_resume(self, path: str, *, again: bool) -> None:
+        name = clean(path.rstrip("/").rsplit("/", 1)[-1], 80)
+        self.notify(name, title="Resuming once more" if again else "Resuming", markup=False, timeout=3)
+        self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
+
+    @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
+    def _resume_now(self, path: str, command: tuple[str, ...], world_size: int | None, again: bool) -> None:
+        from lavender_tui.resume import Options, Target, carry_out, propose
+
+        try:
+            proposal = propose(Target(paths=(path,)), Options(command=command, world_size=world_size))
+            if proposal.is_refused:
+                ended = ResumeEnded(path, error=refusal_words(proposal))
+            elif not again and (before := resumed_before(proposal)):
+                ended = ResumeEnded(path, error=before, may_repeat=True)
+            else:
+                ended = ResumeEnded(path, run_dir=carry_out(proposal, again=again).run_dir)
+        except AlreadyRunning as error:
+            ended = ResumeEnded(path, error=str(error), may_repeat=not again)
+        except (LavenderError, OSError) as error:
+            ended = ResumeEnded(path, error=str(error))
+        self.post_message(ended)
+
+    def on_resume_ended(self, message: ResumeEnded) -> None:
+        if message.run_dir is not None:
+            self.show_launched(message.run_dir)
+            return
+        if message.may_repeat:
+            ask = Ask("Resume it once more?", detail=message.error or "", yes="resume once more")
+            self.app.push_screen(ask, partial(self._repeat_answered, message.source))
+            return
+        words = clean(message.error or "", 400)
+        self.notify(f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=12)
+
+    def _repeat_answered(self, path: str, yes: bool | None) -> None:
+        if yes:
+            self._begin_resume(path, again=True)
+
+    @on(Worker.StateChanged)
+    def _worker_broke(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR:
+            words = clean(f"{type(event.worker.error).__name__}: {event.worker.error}", 400)
+            self.notify(words, title="That did not work", severity="error", markup=False, timeout=12)
+
+    def show_launched(self, run_dir: str | None) -> None:
+        """Back where the runs are, the cursor on the new one as soon as it is seen."""
+        if run_dir is None:
+            return
+        name = clean(run_dir.rstrip("/").rsplit("/", 1)[-1], 80)
+        self.notify(name, title="Resumed as", markup=False)
+        self.lavender.show_run(run_dir)
+
+    # Stop
+
+    def action_stop(self) -> None:
+        """Asks first; the second time within one sitting it offers to kill."""
+        run = self.cursor_run
+        if run is None or not run.is_alive:
+            return
+        kill = run.key in self.lavender.asked_to_stop
+        self.app.push_screen(
+            Ask(
+                f"{'Kill' if kill else 'Stop'} {clean(run.name, 80)}?",
+                detail=_KILL_WORDS if kill else _STOP_WORDS,
+                yes="kill it now" if kill else "stop it",
+            ),
+            partial(self._stop_answered, run, kill),
+        )
+
+    def _stop_answered(self, run: Run, kill: bool, yes: bool | None) -> None:
+        if yes:
+            self.lavender.asked_to_stop.add(run.key)
+            self.notify(clean(run.name, 80), title="Killing" if kill else "Stopping", markup=False)
+            self._stop(run, kill)
+
+    @work(thread=True, group="stop", exit_on_error=False)
+    def _stop(self, run: Run, kill: bool) -> None:
+        from lavender_tui.launch import stop
+
+        try:
+            outcome = stop(run.path, kill=kill, wait=False)
+        except (LavenderError, OSError) as error:
+            self.post_message(StopEnded(run.key, str(error), is_error=True))
+        else:
+            self.post_message(StopEnded(run.key, outcome.words))
+
+    def on_stop_ended(self, message: StopEnded) -> None:
+        severity: SeverityLevel = "error" if message.is_error else "information"
+        self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False, timeout=10)
+        self.lavender.feed.rescan_soon()
+
+    # Log and copy
+
+    def action_log(self) -> None:
+        from lavender_tui.tui.screens.log import LogScreen
+
+        if self.cursor_run is not None:
+            self.app.push_screen(LogScreen(self.cursor_run))
+
+    def action_copy_path(self) -> None:
+        if self.cursor_run is not None:
+            self.app.copy_to_clipboard(utf8(self.cursor_run.path))
+            self.notify(clean(self.cursor_run.path, 300), title="Copied", markup=False)

@@ -1,0 +1,233 @@
+"""The list of runs, live, with a pane about the one under the cursor."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+from textual.reactive import var
+from textual.screen import Screen
+
+from lavender_tui.model.run import Run
+from lavender_tui.model.text import clean
+from lavender_tui.tui import keys
+from lavender_tui.tui.listing import SORTINGS, View, arrange, continuations, counts
+from lavender_tui.tui.messages import FilterTyped
+from lavender_tui.tui.screens.run_actions import RunActions
+from lavender_tui.tui.widgets.empty import EmptyList
+from lavender_tui.tui.widgets.hint import HintLine
+from lavender_tui.tui.widgets.inks import INKS, shown_path
+from lavender_tui.tui.widgets.key_bar import KeyBar
+from lavender_tui.tui.widgets.line_table import LineTable
+from lavender_tui.tui.widgets.run_pane import RunPane
+from lavender_tui.tui.widgets.run_table import RunTable
+from lavender_tui.tui.widgets.top_bar import TopBar, count_spans
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
+
+_NARROW = 100
+_LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
+_BARS = 6  # lines of the bars, the titles and some air
+_PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
+
+
+class RunsScreen(RunActions, Screen[None]):
+    """The screen that everything starts from."""
+
+    COMPONENT_CLASSES = INKS
+    PLACE = keys.LIST
+    BINDINGS = [*keys.bindings(keys.LIST), ("escape", "clear_filter", "Clear the filter")]  # noqa: RUF012
+    AUTO_FOCUS = "RunTable"
+
+    view: var[View] = var(View())
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: tuple[Run, ...] = ()
+        self._mode = ""
+        self._notes: tuple[str, ...] = ()
+        self._awaited: str | None = None
+        self._host = clean(socket.gethostname(), 24)
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(id="top")
+        yield RunTable(id="runs")
+        yield EmptyList(self.lavender.roots, id="empty")
+        yield RunPane(id="pane")
+        if self.lavender.hint:
+            yield HintLine(self.lavender.hint, id="hint")
+        yield KeyBar(keys.LIST, id="keys")
+
+    def on_mount(self) -> None:
+        self._show_top()
+        self.set_interval(1.0, self._tick)
+        if self.lavender.snapshot is not None:
+            self.show_snapshot(self.lavender.snapshot)
+
+    # What the feed brings
+
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
+        """New facts: rows change in place, the cursor stays on its run."""
+        self._runs, self._mode = snapshot.runs, snapshot.mode
+        fresh = [note for note in snapshot.notes if note not in self._notes]
+        self._notes = snapshot.notes
+        for note in fresh:
+            self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
+        self.query_one(EmptyList).has_looked = True
+        self._refresh_rows()
+
+    def show_trouble(self, reason: str) -> None:
+        """Watching could not begin: said in the list's place."""
+        self.query_one(EmptyList).show_trouble(reason)
+
+    def _refresh_rows(self) -> None:
+        table = self.query_one(RunTable)
+        table.set_rows(arrange(self._runs, self.view), self.view)
+        has_rows = bool(table.keys)
+        self.set_class(not has_rows, "-empty")
+        self._fit_pane()
+        if not has_rows:
+            self.query_one(EmptyList).show(bool(self._runs), self.view.query)
+        if self._awaited is not None and table.go_to(self._awaited):
+            self._awaited = None
+        self._show_top()
+        self._show_pane()
+        self.query_one(KeyBar).recheck()
+
+    def _show_top(self) -> None:
+        shown_root = shown_path(self.lavender.roots[0], 44, home=os.path.expanduser("~"))
+        more = len(self.lavender.roots) - 1
+        places = [self._host, shown_root + (f" +{more}" if more else ""), self._mode or "looking…"]
+        if self.size.width < _NARROW:
+            places = [self._host, self._mode or "looking…"]
+        if not self._mode:
+            self.query_one(TopBar).show(places, [[]])
+            return
+        totals = counts(self._runs)
+        self.query_one(TopBar).show(
+            places, [count_spans(totals), count_spans(totals, short=True), count_spans(totals)[:1]]
+        )
+
+    def _fit_pane(self) -> None:
+        """The pane takes what the list leaves, within limits: few runs, a larger curve."""
+        height = self.size.height
+        self.set_class(height < _LOW, "-low")
+        self.set_class(height < _TINY, "-tiny")
+        free = height - _BARS - len(self.query_one(RunTable).keys)
+        least, most = (_PANE_LOW, _PANE_USUAL) if height < _LOW else (_PANE_USUAL, max(_PANE_USUAL, height // 3))
+        self.query_one(RunPane).styles.height = max(least, min(most, free))
+
+    def _show_pane(self) -> None:
+        run = self.cursor_run
+        followers = continuations(self._runs, run.key) if run else []
+        self.query_one(RunPane).show(run, followers)
+
+    def _tick(self) -> None:
+        """Ages grow: what reads differently is repainted, nothing else."""
+        if self.is_current:
+            self.query_one(RunTable).recheck()
+            self.query_one(RunPane).tick()
+            self.query_one(TopBar).tick()
+
+    def on_screen_resume(self) -> None:
+        if self.is_mounted:
+            self._tick()
+
+    def on_resize(self) -> None:
+        if self.is_mounted:
+            self._show_top()
+            self._fit_pane()
+
+    # The cursor
+
+    @property
+    def cursor_run(self) -> Run | None:
+        """The run that keys act on."""
+        return self.query_one(RunTable).cursor_run
+
+    @property
+    def known_runs(self) -> Iterable[Run]:
+        return self._runs
+
+    def go_to_run(self, key: str) -> None:
+        """Cursor on that run, now or as soon as the watcher has seen it."""
+        if not self.query_one(RunTable).go_to(key):
+            self._awaited = key
+
+    @on(LineTable.Highlighted)
+    def _another_run(self) -> None:
+        self._show_pane()
+        self.query_one(KeyBar).recheck()
+
+    @on(LineTable.Opened)
+    def _opened(self) -> None:
+        self.action_open()
+
+    @on(LineTable.HeadClicked)
+    def _sort_by(self, event: LineTable.HeadClicked) -> None:
+        chosen = next((one for one in SORTINGS if one.column == event.column), None)
+        if chosen is self.view.sorting:
+            self.action_reverse()
+        elif chosen is not None:
+            self.view = replace(self.view, sorting=chosen, is_reversed=False)
+
+    # What is shown
+
+    def watch_view(self) -> None:
+        if self.is_mounted:
+            self._refresh_rows()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("filter", "sort", "reverse", "fold"):
+            return bool(self._runs)
+        return super().check_action(action, parameters)
+
+    def action_sort(self) -> None:
+        after = SORTINGS[(SORTINGS.index(self.view.sorting) + 1) % len(SORTINGS)]
+        self.view = replace(self.view, sorting=after, is_reversed=False)
+
+    def action_reverse(self) -> None:
+        self.view = replace(self.view, is_reversed=not self.view.is_reversed)
+
+    def action_fold(self) -> None:
+        row = self.query_one(RunTable).cursor_row
+        if row is not None and row.descendants:
+            self.view = replace(self.view, folded=self.view.folded ^ {row.run.key})
+
+    async def action_filter(self) -> None:
+        """The line to type in is made when it is first wanted."""
+        if not self.query("#filter"):
+            from lavender_tui.tui.widgets.filter_line import FilterLine
+
+            await self.mount(FilterLine(id="filter"), before="#keys")
+        self.add_class("-filtering")
+        self.query_one("#filter").focus()
+
+    def on_filter_typed(self, message: FilterTyped) -> None:
+        self.view = replace(self.view, query=message.query)
+
+    def on_filter_ended(self) -> None:
+        self.set_class(bool(self.view.query), "-filtering")
+        self.query_one(RunTable).focus()
+
+    async def action_clear_filter(self) -> None:
+        await self.query("#filter").remove()
+        self.view = replace(self.view, query="")
+        self.remove_class("-filtering")
+        self.query_one(RunTable).focus()
+
+    def action_rescan(self) -> None:
+        self.lavender.feed.rescan_soon()
+
+    def action_open(self) -> None:
+        from lavender_tui.tui.screens.run import RunScreen
+
+        if self.cursor_run is not None:
+            self.app.push_screen(RunScreen(self.cursor_run))

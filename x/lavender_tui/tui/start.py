@@ -1,0 +1,28 @@
+"""The way into the app. Light: what is heavy is imported when it is called."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+
+def run_app(
+    roots: Sequence[str],
+    *,
+    command: Sequence[str] = (),
+    world_size: int | None = None,
+    hint: str | None = None,
+) -> int:
+    """Run the app on the terminal until the person quits; returns the exit code.
+
+    `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next.
+    """
+    # Looking for cycles among what is only being imported is a tenth of the time to the first frame. The app turns
+    # the collector on again with its first rows.
+    gc.disable()
+    from lavender_tui.tui.app import LavenderApp
+
+    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint)
+    app.feed.start()  # looks at the disk while the terminal is being prepared
+    result = app.run()
+    return result if isinstance(result, int) else (app.return_code or 0)

@@ -1,0 +1,117 @@
+"""The checkpoints of a run, newest first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness
+from lavender_tui.model.choosing import why_passed_over
+from lavender_tui.tui import ages
+from lavender_tui.tui.themes import wholeness_ink, wholeness_words
+from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
+from lavender_tui.tui.widgets.run_table import short_loss
+
+
+@cache
+def _columns(saved: int) -> tuple[Column, ...]:
+    """The columns, that of the ages `saved` cells wide."""
+    return (
+        Column(key="save", title="SAVE", width=7, right=True, keep=100),
+        Column(key="stage", title="STAGE", width=10, keep=85),
+        Column(key="whole", title="FILE", width=15, keep=95),
+        Column(key="epoch", title="EPOCH", width=7, right=True, keep=80),
+        Column(key="step", title="STEP", width=9, right=True, keep=60),
+        Column(key="loss", title="LOSS", width=8, right=True, keep=90),
+        Column(key="saved", title="SAVED", width=saved, right=True, keep=75),
+        Column(key="ranks", title="RANKS", width=6, right=True, keep=70),
+        Column(key="size", title="SIZE", width=7, right=True, keep=55),
+        Column(key="why", title="", width=20, keep=40, grows_to=200),
+    )
+
+
+class CheckpointTable(LineTable):
+    """`mark` is the checkpoint a resume takes by default."""
+
+    BINDING_GROUP_TITLE = "Checkpoints"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._checkpoints: list[Checkpoint] = []
+        self._default: str | None = None
+        self._columns = _columns(ages.AGE_WIDTH)
+
+    def set_checkpoints(self, checkpoints: Sequence[Checkpoint], default: str | None) -> None:
+        """Oldest first, as a run holds them; drawn newest first."""
+        self._checkpoints = list(reversed(checkpoints))
+        self._default = default
+        now = time.time()
+        is_odd = any(ages.is_odd(ages.saved_at(one), now) for one in self._checkpoints)
+        self._columns = _columns(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
+        self.set_keys([one.path for one in self._checkpoints])
+
+    @property
+    def cursor_checkpoint(self) -> Checkpoint | None:
+        return self._checkpoints[self._cursor] if self._checkpoints else None
+
+    def columns(self) -> Sequence[Column]:
+        return self._columns
+
+    def cells(self, index: int) -> Mapping[str, Cell]:
+        one = self._checkpoints[index]
+        return checkpoint_cells(one, one.path == self._default, time.time())
+
+
+def checkpoint_cells(one: Checkpoint, is_default: bool, now: float) -> Mapping[str, Cell]:
+    """What a checkpoint's line says at the time `now` (unix seconds)."""
+    count = one.save_count if one.save_count is not None else one.name_save_count
+    saved = ages.since(ages.saved_at(one), now)
+    cells = {
+        "save": Cell(text.save_count(count), "" if one.is_whole else "quiet"),
+        "stage": _stage(one),
+        "whole": Cell(wholeness_words(one.wholeness), wholeness_ink(one.wholeness)),
+        "epoch": Cell(_epoch(one)),
+        "step": Cell(text.count(one.step)),
+        "loss": Cell(short_loss(one.loss, one.loss_text), "bad" if one.loss_text else ""),
+        "saved": Cell(saved, "warn" if saved == ages.CLOCK_DIFFERS else "quiet"),
+        "ranks": _ranks(one),
+        "size": Cell(text.size(one.facts.size_bytes), "quiet"),
+        "why": _why(one, is_default),
+    }
+    unknown = Cell("…" if one.wholeness is Wholeness.UNREAD else text.NONE, "faint")
+    return {key: unknown if cell.text == text.NONE else cell for key, cell in cells.items()}
+
+
+def _stage(one: Checkpoint) -> Cell:
+    if one.name_disagrees:
+        return Cell(f"{text.clean(one.stage, 20)}≠", "warn")
+    stage = one.stage or one.name_stage
+    return Cell(text.clean(stage, 40) if stage else text.NONE, "" if one.stage else "quiet")
+
+
+def _epoch(one: Checkpoint) -> str:
+    """ "1/3", with ✓ where it is complete."""
+    return text.of(one.epoch, one.epochs) + (" ✓" if one.epoch_complete else "")
+
+
+def _ranks(one: Checkpoint) -> Cell:
+    ranks = one.rank_states
+    if not ranks.found:
+        return Cell(text.NONE)
+    if ranks.merged:
+        return Cell("merged")
+    return Cell(text.of(ranks.found, ranks.expected), "" if ranks.complete else "warn")
+
+
+def _why(one: Checkpoint, is_default: bool) -> Cell:
+    if is_default:
+        return Cell("← resumes here", "accent")
+    if one.wholeness is Wholeness.UNREAD:
+        return Cell("")  # its file's cell says so
+    why = why_passed_over(one)
+    if why is not None:
+        return Cell(text.clean(why, 300), "quiet")
+    notes = (*one.warnings, *one.rank_states.problems)
+    return Cell(text.clean(notes[0], 300), "warn") if notes else Cell("")

@@ -1,0 +1,71 @@
+"""The line at the bottom: the keys that work now, whole words only, as many as fit; a click presses one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import events
+from textual.widget import Widget
+
+from lavender_tui.tui.keys import Key, of_place
+from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
+
+_KEPT = ("back", "help", "quit")  # the last ones, and never left out: their room is set aside
+
+
+class KeyBar(Widget):
+    """Drawn from the table of keys for one place; what the screen's check_action hides is left out."""
+
+    def __init__(self, place: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._place = place
+        self._marks: list[tuple[int, int, Key]] = []
+        self._drawn: tuple[tuple[Key, bool | None], ...] = ()
+
+    def recheck(self) -> None:
+        """Repaint if other keys work now."""
+        usable = tuple((key, self._may(key)) for key in self._usable())
+        if usable != self._drawn:
+            self._drawn = usable
+            self.refresh()
+
+    def _usable(self) -> Sequence[Key]:
+        keys = [key for key in of_place(self._place) if key.label]
+        return [key for key in keys if self._may(key) is not False]
+
+    def _may(self, key: Key) -> bool | None:
+        """As check_action: None for a key that is shown, but does nothing now."""
+        return True if key.action.startswith("app.") else self.screen.check_action(key.action, ())
+
+    def render(self) -> Text:
+        spans: list[Span] = [(" ", "")]
+        self._marks = []
+        usable = self._usable()
+        kept = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in _KEPT)
+        for key in usable:
+            is_dim = self._may(key) is None
+            entry: list[Span] = [(key.shown, "faint" if is_dim else "accent")]
+            entry += [(f" {key.label}", "faint" if is_dim else "quiet"), ("  ", "")]
+            start = spans_length(spans)
+            room = self.size.width - (0 if key.id in _KEPT else kept)
+            if start + spans_length(entry[:2]) > room:
+                continue
+            spans += entry
+            self._marks.append((start, start + spans_length(entry[:2]), key))
+        return text_of(self, spans)
+
+    def _at(self, x: int) -> Key | None:
+        for start, end, key in self._marks:
+            if start <= x < end:
+                return key
+        return None
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        key = self._at(event.x)
+        self.tooltip = Text(key.help) if key else None
+
+    async def on_click(self, event: events.Click) -> None:
+        key = self._at(event.x)
+        if key is not None:
+            await self.app.run_action(key.action, self.screen)

@@ -1,0 +1,320 @@
+"""A table drawn by line: what it costs is the lines that changed on the screen, whatever its length.
+
+A DataTable repaints everything for one changed cell and freezes while it measures thousands of rows; this one builds a
+row when it is seen, keeps the finished line, and repaints a line only if one of its cells says something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from lavender_tui.tui.listing import position
+from lavender_tui.tui.widgets.inks import fit, ground, ink
+
+GAP = 2  # cells between columns
+HEAD = 1  # the line of titles
+
+
+class Cell(NamedTuple):
+    """Text of a cell, already harmless, and its ink; `elide` names the side that is cut."""
+
+    text: str
+    ink: str = ""
+    elide: str = "right"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """`keep` decides which columns stay when the width is small: the highest stay longest.
+
+    `grows_to` is the most cells it takes of what is left over; 0 for a fixed width.
+    """
+
+    key: str
+    title: str
+    width: int
+    right: bool = False
+    keep: int = 0
+    grows_to: int = 0
+
+
+def lay_out(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
+    """The columns that fit, in their order, with their widths; at least the one that is kept longest."""
+    kept: list[Column] = []
+    left = width
+    for column in sorted(columns, key=lambda one: -one.keep):
+        needed = column.width + (GAP if kept else 0)
+        if needed > left and kept:
+            break
+        kept.append(column)
+        left -= needed
+    placed = []
+    for column in (one for one in columns if one in kept):
+        extra = max(0, min(left, column.grows_to - column.width)) if column.grows_to else 0
+        left -= extra
+        placed.append((column, max(1, min(column.width + extra, width))))
+    return placed
+
+
+class LineTable(ScrollView, can_focus=True):
+    """Rows by key with a cursor that stays on its row. Subclasses give `columns` and `cells`."""
+
+    MARGIN = 1  # the cursor's mark on the left, air on the right
+    BINDINGS = [  # noqa: RUF012
+        Binding("down,j", "cursor_by(1)", "Down", show=False),
+        Binding("up,k", "cursor_by(-1)", "Up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("ctrl+d", "half_page(1)", "Half a page down", show=False),
+        Binding("ctrl+u", "half_page(-1)", "Half a page up", show=False),
+        Binding("home,g", "first", "First row", show=False),
+        Binding("end,G", "last", "Last row", show=False),
+    ]
+
+    class Highlighted(Message):
+        """The cursor is on another row (None: no rows)."""
+
+        def __init__(self, table: LineTable, key: str | None) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+        @property
+        def control(self) -> LineTable:
+            return self.table
+
+    class Opened(Message):
+        """A row was opened by the mouse."""
+
+        def __init__(self, table: LineTable, key: str) -> None:
+            super().__init__()
+            self.table, self.key = table, key
+
+        @property
+        def control(self) -> LineTable:
+            return self.table
+
+    class HeadClicked(Message):
+        """The title of a column was clicked."""
+
+        def __init__(self, table: LineTable, column: str) -> None:
+            super().__init__()
+            self.table, self.column = table, column
+
+        @property
+        def control(self) -> LineTable:
+            return self.table
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._keys: list[str] = []
+        self._cursor = 0
+        self._lines: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
+        self._layout: list[tuple[Column, int]] = []
+        self._announced: str | None = None
+
+    # What a subclass says
+
+    def columns(self) -> Sequence[Column]:
+        raise NotImplementedError
+
+    def cells(self, index: int) -> Mapping[str, Cell]:
+        """The cells of a row by column key; called only for rows on the screen."""
+        raise NotImplementedError
+
+    def title(self, column: Column) -> Cell:
+        return Cell(column.title, "title")
+
+    # Rows and cursor
+
+    @property
+    def cursor_key(self) -> str | None:
+        """The key of the row under the cursor; None without rows."""
+        return self._keys[self._cursor] if self._keys else None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        return self._keys
+
+    def set_keys(self, keys: list[str]) -> None:
+        """New rows. The cursor stays on its row, lines that say the same aren't repainted."""
+        at = self.cursor_key
+        offset = self._cursor - self.scroll_offset.y
+        self._keys = keys
+        self._cursor = position(keys, at, self._cursor)
+        self._lay_out()
+        size = Size(self.scrollable_content_region.width, len(keys) + HEAD)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        if at is not None and self.cursor_key == at and offset >= 0:
+            self._show_cursor()
+        self.recheck()
+        self._announce()
+
+    def recheck(self) -> None:
+        """Repaint the visible lines whose cells changed, and forget the others."""
+        visible = range(self.scroll_offset.y, self.scroll_offset.y + self.size.height)
+        kept: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
+        for index in visible:
+            known = self._lines.get(index)
+            if index >= len(self._keys):
+                if known is not None:
+                    self.refresh_line(index + HEAD)
+                continue
+            if known is not None and known[0] == self.cells(index) and known[1] == (index == self._cursor):
+                kept[index] = known
+            else:
+                self.refresh_line(index + HEAD)
+        self._lines = kept
+
+    def go_to(self, key: str) -> bool:
+        """Put the cursor on a row; False if there is no such row."""
+        if key not in self._keys:
+            return False
+        self._move(self._keys.index(key))
+        return True
+
+    def _move(self, index: int) -> None:
+        if not self._keys:
+            return
+        index = max(0, min(index, len(self._keys) - 1))
+        before, self._cursor = self._cursor, index
+        for row in {before, index}:
+            self._lines.pop(row, None)
+            self.refresh_line(row + HEAD)
+        self._show_cursor()
+        self._announce()
+
+    def _show_cursor(self) -> None:
+        rows = max(1, self.size.height - HEAD)
+        top = self.scroll_offset.y
+        if self._cursor < top:
+            self.scroll_to(y=self._cursor, animate=False, force=True)
+        elif self._cursor >= top + rows:
+            self.scroll_to(y=self._cursor - rows + 1, animate=False, force=True)
+
+    def _announce(self) -> None:
+        if self.cursor_key != self._announced:
+            self._announced = self.cursor_key
+            self.post_message(self.Highlighted(self, self.cursor_key))
+
+    # Drawing
+
+    def _lay_out(self) -> None:
+        width = max(1, self.scrollable_content_region.width - 2 * self.MARGIN)
+        layout = lay_out(self.columns(), width)
+        if layout != self._layout:
+            self._layout = layout
+            self._lines.clear()
+            self.refresh()
+
+    def refresh_head(self) -> None:
+        """Repaint the titles."""
+        self.refresh_line(self.scroll_offset.y)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = ground(self)
+        if y == 0:
+            return self._draw_head(width, base)
+        index = y - HEAD + self.scroll_offset.y
+        if index >= len(self._keys):
+            return Strip.blank(width, base)
+        known = self._lines.get(index)
+        if known is None:
+            cells = self.cells(index)
+            known = (cells, index == self._cursor, self._draw_row(cells, index == self._cursor, width, base))
+            self._lines[index] = known
+        return known[2]
+
+    def _draw_head(self, width: int, base: Style) -> Strip:
+        segments = [Segment(" " * self.MARGIN, base)]
+        for place, (column, room) in enumerate(self._layout):
+            cell = self.title(column)
+            segments.append(Segment(" " * GAP if place else "", base))
+            segments.append(Segment(fit(cell.text, room, right=column.right), base + ink(self, cell.ink)))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _draw_row(self, cells: Mapping[str, Cell], at_cursor: bool, width: int, base: Style) -> Strip:
+        plain = self.app.current_theme.ansi and at_cursor  # 16 colours: one ink on the cursor, or nothing is legible
+        if at_cursor:
+            base = ground(self, "cursor" if self.has_focus else "cursor-away")
+            base += Style(reverse=plain and self.has_focus, bold=plain or None)
+        segments = [Segment("▌" if at_cursor else " ", base + ink(self, "accent" if at_cursor and not plain else ""))]
+        for place, (column, room) in enumerate(self._layout):
+            cell = cells.get(column.key, Cell(""))
+            segments.append(Segment(" " * GAP if place else "", base))
+            words = fit(cell.text, room, right=column.right, elide=cell.elide)
+            segments.append(Segment(words, base if plain or not cell.ink else base + ink(self, cell.ink)))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def forget(self) -> None:
+        """Draw everything anew: theme, focus or width changed."""
+        self._lines.clear()
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._lines.clear()
+
+    # Events
+
+    def on_resize(self) -> None:
+        self._lay_out()
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self._keys) + HEAD)
+        self._lines.clear()
+        self._show_cursor()
+
+    def on_focus(self) -> None:
+        self.forget()
+
+    def on_blur(self) -> None:
+        self.forget()
+
+    def on_click(self, event: events.Click) -> None:
+        at = event.get_content_offset(self)
+        if at is None:
+            return
+        if at.y < HEAD:
+            self._click_head(at.x)
+            return
+        index = at.y - HEAD + self.scroll_offset.y
+        if index < len(self._keys):
+            self._move(index)
+            if event.chain >= 2:
+                self.post_message(self.Opened(self, self._keys[index]))
+
+    def _click_head(self, x: int) -> None:
+        left = self.MARGIN
+        for column, room in self._layout:
+            if left <= x < left + room + GAP:
+                self.post_message(self.HeadClicked(self, column.key))
+                return
+            left += room + GAP
+
+    # Actions
+
+    def action_cursor_by(self, rows: int) -> None:
+        self._move(self._cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        self._move(self._cursor + pages * max(1, self.size.height - HEAD - 1))
+
+    def action_half_page(self, halves: int) -> None:
+        self._move(self._cursor + halves * max(1, (self.size.height - HEAD) // 2))
+
+    def action_first(self) -> None:
+        self._move(0)
+
+    def action_last(self) -> None:
+        self._move(len(self._keys) - 1)

@@ -1,0 +1,128 @@
+"""The loss of a run, full size. The plotting library is imported in a thread, so that no key waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.message import Message
+from textual.worker import Worker, WorkerState
+
+from lavender_tui.model import text
+from lavender_tui.model.run import LossPoint
+from lavender_tui.model.series import decimate, finite
+from lavender_tui.tui.widgets.curve import roomy
+from lavender_tui.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from textual_plot import PlotWidget
+
+_FEW_STEPS = 6
+_GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
+
+
+class LossPlot(Container):
+    """Shows `points`; gaps and values that can't be drawn are left out and counted in the title."""
+
+    class Loaded(Message):
+        """The plotting library is there."""
+
+        def __init__(self, kind: type[PlotWidget]) -> None:
+            super().__init__()
+            self.kind = kind
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._points: Sequence[LossPoint] = ()
+        self._plot: PlotWidget | None = None
+        self._drawn: object = None
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="loss-title")
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
+    def _load(self) -> None:
+        from textual_plot import PlotWidget
+
+        self.post_message(self.Loaded(PlotWidget))
+
+    @on(Worker.StateChanged)
+    def _load_ended(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR:
+            self._say(f"can't be drawn: {text.clean(event.worker.error, 200)}")
+
+    async def on_loss_plot_loaded(self, message: Loaded) -> None:
+        plot = message.kind(allow_pan_and_zoom=False)
+        plot.can_focus = False
+        await self.mount(plot)
+        plot.margin_top, plot.margin_bottom = 0, 2
+        self._plot = plot
+        self._draw()
+
+    def show(self, points: Sequence[LossPoint]) -> None:
+        self._points = points
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._drawn = None
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draw again if the points or the room changed."""
+        width = self.size.width
+        drawn = (self._points, width)
+        if self._plot is None or drawn == self._drawn or width < 20:
+            return
+        self._drawn = drawn
+        shown = drawable(self._points, width)
+        self._say(_summary(self._points, shown))
+        self._plot.clear()
+        if shown:
+            from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
+
+            steps, losses = [x for x, _ in shown], [y for _, y in shown]
+            first, last = _steps_shown(steps)
+            self._plot.set_xlimits(first, last)
+            self._plot.set_xticks(_whole_steps(first, last))
+            self._plot.set_ylimits(*roomy(min(losses), max(losses)))
+            self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
+        self._plot.display = bool(shown)
+
+    def _say(self, words: str) -> None:
+        self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (words, "quiet")]])
+
+    def _line_style(self) -> Any:
+        return self.app.theme_variables.get("primary", "white") if not self.app.current_theme.ansi else "blue"
+
+
+def drawable(points: Sequence[LossPoint], width: int) -> list[tuple[float, float]]:
+    """At most two points a cell, all finite and small enough for an axis."""
+    kept = [(point.step, point.loss) for point in points if point.loss is None or abs(point.loss) < _GREATEST]
+    return decimate(kept, max(1, width))
+
+
+def _steps_shown(steps: Sequence[float]) -> tuple[float, float]:
+    """A lone step stands between its neighbours."""
+    low, high = min(steps), max(steps)
+    return (low, high) if high > low else (low - 1, high + 1)
+
+
+def _whole_steps(first: float, last: float) -> list[float] | None:
+    """Marks at whole steps where the library would put some between them; None: as it likes."""
+    return [first + step for step in range(round(last - first) + 1)] if last - first <= _FEW_STEPS else None
+
+
+def _summary(points: Sequence[LossPoint], shown: Sequence[tuple[float, float]]) -> str:
+    if not points:
+        return "nothing recorded yet"
+    gaps = len(points) - len(finite([(point.step, point.loss) for point in points]))
+    words = text.plural(len(points), "point") + (f", {gaps:,} of them no finite number" if gaps else "")
+    if not shown:
+        return words
+    return f"{words}   least {text.loss(min(y for _, y in shown))}   last {text.loss(shown[-1][1])}"

@@ -1,0 +1,122 @@
+"""Below the list: the run under the cursor, why it is in its state, its loss, and where a resume would start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.cells import set_cell_size
+from rich.text import Text
+from textual.widget import Widget
+
+from lavender_tui.model import text
+from lavender_tui.model.run import Run
+from lavender_tui.model.series import finite
+from lavender_tui.tui import ages
+from lavender_tui.tui.outlook import outlook
+from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.widgets.curve import draw
+from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
+from lavender_tui.tui.widgets.lines import wrap_spans
+from lavender_tui.tui.widgets.run_table import short_loss
+
+_LABEL = 9  # cells for the numbers beside the curve
+_CURVE_MOST, _CURVE_LEAST = 80, 3
+_FACTS = 62  # cells for the words beside a curve
+_SMALL = 4  # a pane of up to that many lines shows no curve
+_WIDE = 100  # from that width on the curve stands beside the words
+
+
+class RunPane(Widget):
+    """Repaints only when what it would say differs."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._run: Run | None = None
+        self._followers: Sequence[Run] = ()
+        self._drawn: object = None
+
+    def show(self, run: Run | None, followers: Sequence[Run] = ()) -> None:
+        """The run under the cursor, and the runs that were resumed from it."""
+        self._run, self._followers = run, followers
+        self.tick()
+
+    def tick(self) -> None:
+        drawn = self._lines()
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh()
+
+    def render(self) -> Text:
+        out = Text(no_wrap=True, end="")
+        for number, line in enumerate(self._lines()):
+            if number:
+                out.append("\n")
+            out.append_text(text_of(self, line))
+        return out
+
+    def _lines(self) -> list[list[Span]]:
+        run = self._run
+        width, height = self.size.width, self.size.height
+        if run is None or width < 4 or height < 1:
+            return []
+        head, facts = self._head(run, width), outlook(run, self._followers)
+        if width < _WIDE or height <= _SMALL:
+            return [head, *self._stacked(run, facts, width, height - 1)][:height]
+        beside = self._curve(run, width - _FACTS, height - 1)
+        room = width - (spans_length(beside[0]) if beside else 1)
+        wrapped = [line for fact in facts for line in wrap_spans(fact, room - 1, 4)]
+        rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height - 1)]
+        left: list[list[Span]] = beside or [[(" ", "")]] * (height - 1)
+        return [head, *([*left[row], *rows[row]] for row in range(height - 1))]
+
+    def _stacked(self, run: Run, facts: list[list[Span]], width: int, height: int) -> list[list[Span]]:
+        """Facts above, the curve below them where there is height for one."""
+        lines = [_cut([(" ", ""), *fact], width) for fact in facts]
+        left = height - len(lines)
+        return lines + (self._curve(run, width, left) if left >= _CURVE_LEAST else [])
+
+    def _head(self, run: Run, width: int) -> list[Span]:
+        ended = run.end.ended_at if run.end else None
+        when = f", {ages.since(ended, time.time())}" if ended else ""
+        reason = text.clean(run.state_reason, 400)
+        word = "" if reason.startswith(run.state.value) else f" {run.state.value}:"
+        head: list[Span] = [
+            (" " + text.clean(run.name, 80), "strong"),
+            (f"   {STATE_GLYPHS[run.state]}{word} ", state_ink(run.state)),
+            (reason + when, ""),
+        ]
+        head += [(f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1]]
+        return _cut(head, width)
+
+    def _curve(self, run: Run, width: int, height: int) -> list[list[Span]]:
+        room = min(_CURVE_MOST, width - _LABEL - 5)
+        points = [(point.step, point.loss) for point in run.losses]
+        curve = draw(points, room, height) if len(finite(points)) > 1 else None
+        if curve is None:
+            return []
+        labels = {0: short_loss(curve.high, None), height - 1: short_loss(curve.low, None)}
+        if height > 2:
+            labels.setdefault(1, "loss")
+        lines: list[list[Span]] = []
+        for row, dots in enumerate(curve.lines):
+            mark = "┤" if row in (0, height - 1) else "│"
+            label = fit(labels.get(row, ""), _LABEL, right=True)
+            lines.append([(f"{label} ", "quiet"), (mark, "faint"), (dots, "accent"), ("   ", "")])
+        return lines
+
+
+def _cut(spans: list[Span], width: int) -> list[Span]:
+    """Spans within `width` cells; a cut ends in an ellipsis."""
+    if spans_length(spans) <= width:
+        return spans
+    kept: list[Span] = []
+    left = max(0, width - 1)
+    for words, name in spans:
+        length = spans_length([(words, name)])
+        if length > left:
+            kept.append((set_cell_size(words, left).rstrip() + "…", name))
+            return kept
+        kept.append((words, name))
+        left -= length
+    return kept

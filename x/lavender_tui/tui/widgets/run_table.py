@@ -1,0 +1,177 @@
+"""The list of runs, one line a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from lavender_tui.model import series, text
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
+from lavender_tui.model.run import Run, RunState
+from lavender_tui.tui import ages
+from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.themes import state_ink, state_words
+from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
+
+_NAME_LEAST, _NAME_USUAL, _NAME_MOST = 12, 26, 60
+_TREND_WIDTH = 10
+_ALIVE = (RunState.RUNNING, RunState.STALLED)
+
+
+@cache
+def _fixed(saved: int) -> tuple[Column, ...]:
+    """The columns beside the name, that of the ages `saved` cells wide."""
+    return (
+        Column(key="state", title="STATE", width=10, keep=99),
+        Column(key="stage", title="STAGE", width=8, keep=60),
+        Column(key="epoch", title="EPOCH", width=6, right=True, keep=80),
+        Column(key="saves", title="SAVES", width=5, right=True, keep=75),
+        Column(key="loss", title="LOSS", width=8, right=True, keep=85),
+        Column(key="trend", title="TREND", width=_TREND_WIDTH, keep=55),
+        Column(key="saved", title="SAVED", width=saved, right=True, keep=90),
+        Column(key="left", title="LEFT", width=6, right=True, keep=50),
+        Column(key="world", title="WORLD", width=5, right=True, keep=45),
+        Column(key="pid", title="PID", width=7, right=True, keep=40),
+        Column(key="why", title="WHY", width=24, keep=10, grows_to=200),
+    )
+
+
+class RunTable(LineTable):
+    """Runs in the order that `tui.listing` gave them."""
+
+    BINDING_GROUP_TITLE = "Rows"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: list[ListRow] = []
+        self._view = View()
+        self._name_width = _NAME_USUAL
+        self._fixed = _fixed(ages.AGE_WIDTH)
+
+    def set_rows(self, rows: list[ListRow], view: View) -> None:
+        """Show these rows; only lines that say something new are repainted."""
+        self._rows = rows
+        if (view.sorting, view.is_reversed) != (self._view.sorting, self._view.is_reversed):
+            self.refresh_head()
+        self._view = view
+        self._name_width = _name_width(rows)
+        now = time.time()
+        is_odd = any((at := ages.last_save(row.run)) is not None and ages.is_odd(at, now) for row in rows)
+        self._fixed = _fixed(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
+        self.set_keys([row.run.key for row in rows])
+
+    @property
+    def cursor_run(self) -> Run | None:
+        """The run under the cursor."""
+        return self._rows[self._cursor].run if self._rows else None
+
+    @property
+    def cursor_row(self) -> ListRow | None:
+        return self._rows[self._cursor] if self._rows else None
+
+    def columns(self) -> Sequence[Column]:
+        usual = min(self._name_width, _NAME_USUAL)
+        name = Column(key="name", title="RUN", width=usual, keep=100, grows_to=self._name_width)
+        return (name, *self._fixed)
+
+    def title(self, column: Column) -> Cell:
+        is_sorted = column.key == self._view.sorting.column
+        arrow = ("↑" if self._view.points_up else "↓") if is_sorted else ""
+        indent = "  " if column.key == "name" else ""
+        return Cell(f"{indent}{column.title}{arrow}", "accent" if is_sorted else "title")
+
+    def cells(self, index: int) -> Mapping[str, Cell]:
+        return run_cells(self._rows[index], time.time())
+
+
+def _name_width(rows: Sequence[ListRow]) -> int:
+    widest = max((len(row.run.name) + 2 + 2 * row.depth for row in rows), default=_NAME_LEAST)
+    return max(_NAME_LEAST, min(_NAME_MOST, widest))
+
+
+def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
+    """What a run's line says at the time `now` (unix seconds)."""
+    run, newest = row.run, row.run.newest
+    is_quiet = run.state not in _ALIVE
+    return {
+        "name": _name(row),
+        "state": Cell(state_words(run.state), state_ink(run.state)),
+        "why": Cell(text.clean(run.state_reason, 300), "quiet"),
+        "saved": _since(ages.last_save(run), now, "quiet" if is_quiet else ""),
+        "world": _number(run.world_size, ""),
+        "pid": _number(run.pid, "quiet"),
+        "trend": Cell(
+            series.trend((point.loss for point in run.losses), _TREND_WIDTH), "quiet" if is_quiet else "accent"
+        ),
+        **(_progress(newest) if newest else _unsaved(run)),
+    }
+
+
+_CONTENT = ("stage", "epoch", "saves", "loss", "left")
+_NOTHING: Mapping[str, Cell] = {key: Cell(text.NONE, "faint") for key in _CONTENT}
+_UNREAD: Mapping[str, Cell] = {key: Cell("…", "faint") for key in _CONTENT}
+
+
+def _unsaved(run: Run) -> Mapping[str, Cell]:
+    """Without a checkpoint that was read: what the names of the files, or of the one it began from, tell."""
+    unread = [one for one in run.checkpoints if one.wholeness is Wholeness.UNREAD]
+    if unread:
+        return {**_UNREAD, **_named(unread[-1].name_stage, unread[-1].name_save_count)}
+    source = run.resumed_from.checkpoint if run.resumed_from and not run.checkpoints else None
+    stage, _ = parse_name(source.rsplit("/", 1)[-1]) if source else (None, None)
+    logged = next((point.loss for point in reversed(run.losses) if point.loss is not None), None)
+    return {**_NOTHING, **_named(stage, None), "loss": _known(short_loss(logged, None))}
+
+
+def _named(stage: str | None, count: int | None) -> Mapping[str, Cell]:
+    """Cells of what only a name says."""
+    words = {"stage": text.clean(stage, 40) if stage else "", "saves": "" if count is None else text.save_count(count)}
+    return {key: Cell(one, "quiet") for key, one in words.items() if one}
+
+
+def _progress(newest: Checkpoint) -> Mapping[str, Cell]:
+    count = newest.save_count if newest.save_count is not None else newest.name_save_count
+    return {
+        "stage": _stage(newest),
+        "epoch": _known(text.of(newest.epoch, newest.epochs)),
+        "saves": _known(text.save_count(count)),
+        "loss": _known(short_loss(newest.loss, newest.loss_text), "bad" if newest.loss is None else ""),
+        "left": _known(text.hours(newest.remaining_hours)),
+    }
+
+
+def short_loss(loss: float | None, instead: str | None) -> str:
+    """A loss in at most eight cells."""
+    words = text.loss(loss, instead)
+    return words if len(words) <= 8 or loss is None else f"{loss:.1e}"
+
+
+def _known(words: str, ink: str = "") -> Cell:
+    return Cell(words, "faint" if words == text.NONE else ink)
+
+
+def _stage(newest: Checkpoint) -> Cell:
+    """The content's stage; a name that says otherwise is marked, an unreadable one falls back to the name's."""
+    if newest.name_disagrees:
+        return Cell(f"{text.clean(newest.stage, 40)}≠", "warn")
+    if newest.stage is None:
+        return Cell(text.clean(newest.name_stage, 40) if newest.name_stage else text.NONE, "quiet")
+    return Cell(text.clean(newest.stage, 40))
+
+
+def _name(row: ListRow) -> Cell:
+    name = text.clean(row.run.name, 200)
+    if row.depth:
+        return Cell("  " * row.depth + "└ " + name, elide="right")
+    fold = ("▸ " if row.is_folded else "▾ ") if row.descendants else "  "
+    return Cell(fold + name)
+
+
+def _since(moment: float | None, now: float, ink: str) -> Cell:
+    words = ages.since(moment, now)
+    return Cell(words, {text.NONE: "faint", ages.CLOCK_DIFFERS: "warn"}.get(words, ink))
+
+
+def _number(value: int | None, ink: str) -> Cell:
+    return Cell(text.NONE, "faint") if value is None else Cell(str(value), ink)

@@ -1,0 +1,311 @@
+"""One run directory to one Run: its checkpoints read through the index, its documents, its processes, its state."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+
+from lavender_tui.launch.identity import host_name
+from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
+from lavender_tui.model.run import (
+    RUN_NAME,
+    EndFacts,
+    LiveProcess,
+    LossPoint,
+    Run,
+    RunFacts,
+    decide_state,
+    started_at_from_name,
+)
+from lavender_tui.model.text import clean, plural
+from lavender_tui.watch.flags import flag_rank_states
+from lavender_tui.watch.index import Index
+from lavender_tui.watch.listing import Found, Listing
+from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
+from lavender_tui.watch.records import Papers
+
+UNREAD_FORMAT = "…"
+EARLIEST = 366 * 86400.0  # a file time before 1971 is no time, but a clock or a copy that lost it
+CLOCK_SLACK_SECONDS = 2.0  # a file server's clock may be that far ahead without a word
+SHORTEST_INTERVAL_SECONDS = 2.0  # saves closer than that say nothing of a stall
+GAPS_LOOKED_AT = 25
+MAX_SHOWN_WARNINGS = 12
+NEWEST_TRIES = 3  # how many cut or foreign files are passed in the first pass, looking for one that is whole
+
+_NUMBERS = re.compile(r"[0-9]+")
+
+MayRead = Callable[[], bool]
+
+
+def assemble(
+    listing: Listing,
+    root: str,
+    papers: Papers,
+    *,
+    index: Index,
+    processes: tuple[LiveProcess, ...] = (),
+    now: float,
+    may_read: MayRead = lambda: True,
+    must_read_newest: bool = True,
+    metrics_budget_bytes: int = 8 << 20,
+) -> Run | None:
+    """The Run of one directory; None where it turns out to hold no checkpoint and has no run's name or record.
+
+    The newest checkpoint is read in any case (unless `must_read_newest` is off); the others are as long as `may_read()`
+    says so, newest first. What isn't read is listed by its name, as `Wholeness.UNREAD`. Never raises.
+    """
+    checkpoints, ignored = read_checkpoints(listing, index, may_read, must_read_newest)
+    if not checkpoints and not papers.has_launch and not RUN_NAME.fullmatch(os.path.basename(listing.path)):
+        return None
+    tail = _tail(listing, index, metrics_budget_bytes)
+    flagged = flag_rank_states(checkpoints)
+    newest = next((one for one in reversed(flagged) if one.is_whole), None)
+    times = _Times(flagged, listing, tail, papers.launch, now)
+    processes = _without_finished_supervisor(processes, papers.end)
+    here = papers.launch is None or papers.launch.machine == this_machine()
+    facts = RunFacts(
+        now=now,
+        newest=newest,
+        # What outlived a recorded end doesn't make the run alive again.
+        processes=tuple(one for one in processes if one.role != "orphan") if papers.end else processes,
+        end=papers.end,
+        has_record=papers.has_launch,
+        record_is_local=here,
+        host=papers.launch.host if papers.launch else None,
+        last_activity_at=times.last_progress_at,
+        save_interval_seconds=times.interval and max(times.interval, SHORTEST_INTERVAL_SECONDS),
+    )
+    state, reason = decide_state(facts)
+    started_at = started_at_from_name(os.path.basename(listing.path))
+    return Run(
+        path=listing.path,
+        root=root,
+        name=os.path.basename(listing.path) or listing.path,
+        format=_format(flagged, newest, listing.path),
+        state=state,
+        state_reason=reason,
+        checkpoints=flagged,
+        newest=newest,
+        processes=processes,
+        started_at=started_at if started_at is not None else (papers.launch.started_at if papers.launch else None),
+        last_save_at=times.last_save_at,
+        last_activity_at=times.last_activity_at,
+        save_interval_seconds=times.interval,
+        world_size=_world_size(papers, processes, newest),
+        pid=_pid(papers.launch, processes),
+        host=papers.launch.host if papers.launch else (host_name() if processes else None),
+        launched_command=(papers.launch.command or papers.launch.argv) if papers.launch else (),
+        resumed_from=papers.resumed_from,
+        end=papers.end,
+        losses=_losses(tail, flagged),
+        warnings=_warnings(listing, papers, ignored, processes, times, tail, started_at, now),
+    )
+
+
+def _without_finished_supervisor(processes: tuple[LiveProcess, ...], end: EndFacts | None) -> tuple[LiveProcess, ...]:
+    """A supervisor that has recorded the end is only on its way out."""
+    if end is None or end.ended_at is None:
+        return processes
+    return tuple(one for one in processes if one.role != "supervisor")
+
+
+def read_checkpoints(
+    listing: Listing, index: Index, may_read: MayRead, must_read_newest: bool = True
+) -> tuple[list[Checkpoint], list[str]]:
+    """(checkpoints, oldest first by what they say of themselves; warnings on files that are none)."""
+    checkpoints: list[Checkpoint] = []
+    ignored: list[str] = []
+    tries = 0 if must_read_newest else NEWEST_TRIES
+    for found in sorted(listing.found, key=_name_order, reverse=True):
+        checkpoint = index.known(found.path, found.facts, found.companions)
+        if checkpoint is None and (tries < NEWEST_TRIES or may_read()):
+            checkpoint = index.get(found.path, found.facts, found.companions)
+        if checkpoint is None:
+            checkpoints.append(unread(found))
+            continue
+        tries = NEWEST_TRIES if checkpoint.is_whole else tries + 1
+        if (why := _why_ignored(found, checkpoint)) is not None:
+            ignored.append(why)
+        else:
+            checkpoints.append(checkpoint)
+    index.keep_only(listing.path, (found.path for found in listing.found))
+    checkpoints.sort(key=lambda one: (*one.order, one.facts.mtime_ns, one.path))
+    return checkpoints, sorted(ignored)
+
+
+def unread(found: Found) -> Checkpoint:
+    """A checkpoint as its name tells of it."""
+    stage, save_count = parse_name(found.name)
+    return Checkpoint(
+        path=found.path,
+        format=UNREAD_FORMAT,
+        facts=found.facts,
+        wholeness=Wholeness.UNREAD,
+        reason="not read yet",
+        name_stage=stage,
+        name_save_count=save_count,
+    )
+
+
+def is_pending(run: Run) -> bool:
+    """Does some checkpoint of the run wait to be read?"""
+    return any(one.wholeness is Wholeness.UNREAD for one in run.checkpoints)
+
+
+def is_unsettled(run: Run) -> bool:
+    """Is some checkpoint of the run being written, so that it has to be judged again as time passes?"""
+    return any(one.wholeness is Wholeness.WRITING for one in run.checkpoints)
+
+
+def _name_order(found: Found) -> tuple[int, int, int]:
+    """Before anything is read: by the save_count of the name, else by its last number, else by time."""
+    _, save_count = parse_name(found.name)
+    numbers = _NUMBERS.findall(found.name)
+    last = int(numbers[-1]) if numbers and len(numbers[-1]) < 19 else -1
+    return (save_count if save_count is not None else -1, last, found.facts.mtime_ns)
+
+
+def _why_ignored(found: Found, checkpoint: Checkpoint) -> str | None:
+    """Files that only end like checkpoints are said once, not listed: no checkpoint by name and none by content."""
+    if parse_name(found.name)[1] is not None or checkpoint.is_whole:
+        return None
+    if found.facts.size_bytes == 0:
+        return f"{clean(found.name)} is ignored: it is empty"
+    if checkpoint.wholeness is Wholeness.FOREIGN:
+        return f"{clean(found.name)} is ignored: {checkpoint.reason or 'it is no checkpoint'}"
+    return None
+
+
+class _Times:
+    """The instants of a run, none of them in the future or before there were files."""
+
+    def __init__(
+        self,
+        checkpoints: Sequence[Checkpoint],
+        listing: Listing,
+        tail: MetricsTail | None,
+        launch: LaunchRecord | None,
+        now: float,
+    ) -> None:
+        saved = [one for one in checkpoints if one.wholeness is not Wholeness.WRITING]
+        instants = [_plausible(one.facts.mtime_ns, now) for one in saved]
+        self.ahead = [one for one in checkpoints if one.facts.mtime_ns / 1e9 > now + CLOCK_SLACK_SECONDS]
+        self.last_save_at = instants[-1] if instants else None
+        self.interval = _median_gap(instants)
+        writing = [_plausible(one.facts.mtime_ns, now) for one in checkpoints if one.wholeness is Wholeness.WRITING]
+        active = [_plausible(facts.mtime_ns, now) for facts in listing.activity.values()]
+        self.last_activity_at = _latest([self.last_save_at, *writing, *active])
+        moved = _plausible(tail.progressed_ns, now) if tail and tail.progressed_ns else None
+        begun = launch.started_at if launch and launch.started_at <= now else None
+        # A growing log is no progress: a rank that waits for ever writes heartbeats, too.
+        self.last_progress_at = _latest([self.last_save_at, *writing, moved, begun])
+
+
+def _plausible(mtime_ns: int, now: float) -> float | None:
+    instant = mtime_ns / 1e9
+    return min(instant, now) if EARLIEST < instant <= now + CLOCK_SLACK_SECONDS else None
+
+
+def _latest(instants: Sequence[float | None]) -> float | None:
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def _median_gap(instants: Sequence[float | None]) -> float | None:
+    recent = instants[-GAPS_LOOKED_AT - 1 :]
+    gaps = [
+        after - before
+        for before, after in itertools.pairwise(recent)
+        if before is not None and after is not None and after > before
+    ]
+    return _median(gaps) if gaps else None
+
+
+def _tail(listing: Listing, index: Index, budget_bytes: int) -> MetricsTail | None:
+    if METRICS_NAME not in listing.activity:
+        return None
+    tail = index.tail(os.path.join(listing.path, METRICS_NAME))
+    if budget_bytes:
+        tail.read(budget_bytes)
+    return tail
+
+
+def _losses(tail: MetricsTail | None, checkpoints: Sequence[Checkpoint]) -> tuple[LossPoint, ...]:
+    if tail is not None and (points := tail.points):
+        return points
+    saved = []
+    for one in checkpoints:
+        at = one.step if one.step is not None else one.save_count
+        if at is not None and (one.loss is not None or one.loss_text is not None):
+            saved.append(LossPoint(step=at, loss=one.loss, lr=one.lr, is_no_number=one.loss is None))
+    return tuple(saved)
+
+
+def _format(checkpoints: Sequence[Checkpoint], newest: Checkpoint | None, path: str) -> str:
+    if newest is not None:
+        return newest.format
+    known = [one.format for one in checkpoints if one.format != UNREAD_FORMAT]
+    return known[-1] if known else "lavender" if RUN_NAME.fullmatch(os.path.basename(path)) else "unknown"
+
+
+def _median(values: Sequence[float]) -> float:
+    """Own, since the statistics module costs the first frame more than all that it is needed for."""
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _world_size(papers: Papers, processes: Sequence[LiveProcess], newest: Checkpoint | None) -> int | None:
+    """What it runs on now; else what the record or the plan says; else what the newest checkpoint does."""
+    live = [process.world_size for process in processes if process.world_size and process.role == "worker"]
+    recorded = papers.launch.world_size if papers.launch else None
+    saved = (newest.world_size or newest.rank_states.expected) if newest else None
+    return (live[0] if live else None) or recorded or papers.planned_world_size or saved
+
+
+def _pid(launch: LaunchRecord | None, processes: Sequence[LiveProcess]) -> int | None:
+    """The pid to name: the recorded leader where it lives, else the agent, else the first rank."""
+    if launch is not None and any(process.pid == launch.leader.pid for process in processes):
+        return launch.leader.pid
+    order = {"agent": 0, "worker": 1, "process": 1, "supervisor": 2}
+    ranked = sorted(processes, key=lambda process: (order.get(process.role, 3), process.rank or 0, process.pid))
+    return ranked[0].pid if ranked else None
+
+
+def _warnings(
+    listing: Listing,
+    papers: Papers,
+    ignored: Sequence[str],
+    processes: Sequence[LiveProcess],
+    times: _Times,
+    tail: MetricsTail | None,
+    started_at: float | None,
+    now: float,
+) -> tuple[str, ...]:
+    warnings = [*listing.warnings, *papers.warnings]
+    if started_at is not None and started_at > now + CLOCK_SLACK_SECONDS:
+        warnings.append("its name lies in the future: the clocks differ")
+    if times.ahead:
+        newest = max(times.ahead, key=lambda one: one.facts.mtime_ns)
+        ahead = (newest.facts.mtime_ns / 1e9 - now) / 60
+        more = f" (and {len(times.ahead) - 1} more)" if len(times.ahead) > 1 else ""
+        name = clean(os.path.basename(newest.path))
+        warnings.append(f"the file time of {name}{more} lies {ahead:,.0f} min in the future: the clocks differ")
+    if tail is not None and tail.bad_lines:
+        count = plural(tail.bad_lines, "line")
+        warnings.append(f"{METRICS_NAME}: {count} can't be read, left out")
+    if orphans := [str(one.pid) for one in processes if one.role == "orphan"]:
+        pids = ", ".join(orphans[:8]) + (", …" if len(orphans) > 8 else "")
+        warnings.append(
+            f"left over, the one that led them is gone: {plural(len(orphans), 'process', 'processes')} ({pids})"
+        )
+    warnings += ignored
+    hidden = len(warnings) - MAX_SHOWN_WARNINGS
+    return tuple(warnings) if hidden <= 1 else (*warnings[:MAX_SHOWN_WARNINGS], f"and {hidden} more warnings")
+
+
+def until(deadline: float | None) -> MayRead:
+    """A budget: reading goes on until `deadline` (monotonic seconds); None is no limit."""
+    return lambda: deadline is None or time.monotonic() < deadline

@@ -1,0 +1,163 @@
+"""What lies in one run directory, by one scandir: names and stat, nothing is opened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from lavender_tui.checkpoints import is_checkpoint_name as _is_checkpoint_name
+from lavender_tui.model.checkpoint import FileFacts
+from lavender_tui.model.text import clean
+from lavender_tui.watch.index import Companions
+
+DOCUMENT_NAMES = ("launch.json", "stop.json", "exit.json", "resume.json")
+ACTIVITY_NAMES = ("metrics.jsonl", "train.log")
+MAX_ENTRIES = 50_000  # of one directory; more is said, not walked
+is_checkpoint_name = lru_cache(maxsize=1 << 16)(_is_checkpoint_name)  # every look asks for the same names again
+_RANK_DIRECTORY = re.compile(r"rank[_-]?[0-9]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint file as scandir saw it."""
+
+    name: str
+    path: str
+    facts: FileFacts
+    companions: Companions = ()
+
+
+@dataclass(slots=True)
+class Listing:
+    """One run directory. `documents` and `activity` map the well-known names to what stat says."""
+
+    path: str
+    directory_mtime_ns: int = 0
+    is_gone: bool = False
+    found: list[Found] = field(default_factory=list)
+    documents: dict[str, FileFacts] = field(default_factory=dict)
+    activity: dict[str, FileFacts] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def list_run(path: str) -> Listing:
+    """List one run directory. Never raises: what can't be read is a warning of the listing."""
+    listing = Listing(path)
+    try:
+        listing.directory_mtime_ns = os.stat(path).st_mtime_ns
+        with os.scandir(path) as entries:
+            _take_entries(listing, entries)
+        if not listing.found:
+            _take_first_rank(listing)
+    except FileNotFoundError:
+        listing.is_gone = True
+    except OSError as error:
+        listing.warnings.append(f"the directory can't be read ({error.strerror})")
+    return listing
+
+
+def _take_entries(listing: Listing, entries: os._ScandirIterator[str]) -> None:
+    files: list[tuple[str, str]] = []
+    beside: list[tuple[str, int, int]] = []
+    for count, entry in enumerate(entries):
+        if count >= MAX_ENTRIES:
+            listing.warnings.append(f"more than {MAX_ENTRIES:,} files here; the rest isn't looked at")
+            break
+        try:
+            _take_entry(listing, entry, files, beside)
+        except FileNotFoundError:
+            continue  # renamed or deleted between the listing and the stat
+        except OSError as error:
+            listing.warnings.append(f"{clean(entry.name)} can't be examined ({error.strerror})")
+    listing.warnings.sort()
+    _attach(listing, beside)
+
+
+def _take_first_rank(listing: Listing) -> None:
+    """A run that keeps a directory for each rank: its checkpoints go by the files of rank 0."""
+    for name in ("rank0", "rank_0", "rank-0"):
+        directory = os.path.join(listing.path, name)
+        if os.path.isdir(directory) and not os.path.islink(directory):
+            ranks = tuple(
+                sorted((one, *_size_and_time(os.path.join(listing.path, one))) for one in _ranks(listing.path))
+            )
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if is_checkpoint_name(entry.name) and entry.is_file(follow_symlinks=False):
+                        facts = facts_of(entry.stat(follow_symlinks=False))
+                        listing.found.append(Found(entry.name, entry.path, facts, ranks))
+
+
+def _ranks(path: str) -> list[str]:
+    return [name for name in os.listdir(path) if _RANK_DIRECTORY.fullmatch(name)]
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    info = os.stat(path)
+    return info.st_size, info.st_mtime_ns
+
+
+def _take_entry(
+    listing: Listing, entry: os.DirEntry[str], files: list[tuple[str, str]], beside: list[tuple[str, int, int]]
+) -> None:
+    name = entry.name
+    if entry.is_symlink():
+        warning = _link_warning(entry) if is_checkpoint_name(name) else None
+        if warning:
+            listing.warnings.append(warning)
+    elif name in DOCUMENT_NAMES or name in ACTIVITY_NAMES:
+        table = listing.documents if name in DOCUMENT_NAMES else listing.activity
+        if entry.is_file(follow_symlinks=False):
+            table[name] = facts_of(entry.stat(follow_symlinks=False))
+    elif is_checkpoint_name(name):
+        if entry.is_file(follow_symlinks=False):
+            listing.found.append(Found(name, entry.path, facts_of(entry.stat(follow_symlinks=False))))
+        elif not entry.is_dir(follow_symlinks=False):
+            listing.warnings.append(f"{clean(name)} is no regular file and isn't opened")
+    elif "rank" in name and not name.startswith("."):
+        info = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(info.st_mode) or (stat.S_ISDIR(info.st_mode) and _RANK_DIRECTORY.fullmatch(name)):
+            beside.append((name, info.st_size, info.st_mtime_ns))
+
+
+def _link_warning(entry: os.DirEntry[str]) -> str | None:
+    """Links are never counted; a link that leads nowhere is worth a word."""
+    try:
+        entry.stat()
+    except FileNotFoundError:
+        return f"{clean(entry.name)} is a link to a file that is gone"
+    except OSError as error:
+        why = "that goes in a circle" if error.errno == errno.ELOOP else f"that can't be followed ({error.strerror})"
+        return f"{clean(entry.name)} is a link {why}"
+    return None
+
+
+def _attach(listing: Listing, beside: list[tuple[str, int, int]]) -> None:
+    """Give each checkpoint the rank-state files that are named after it, and every rank directory."""
+    if not beside:
+        return
+    beside.sort()
+    directories = tuple(one for one in beside if _RANK_DIRECTORY.fullmatch(one[0]))
+    listing.found = [
+        Found(one.name, one.path, one.facts, directories + _named_after(os.path.splitext(one.name)[0], beside))
+        for one in listing.found
+    ]
+
+
+def _named_after(stem: str, beside: list[tuple[str, int, int]]) -> Companions:
+    # A directory of one file a rank goes by the name of rank 0's: all the others are its companions.
+    return tuple(one for one in beside if one[0].startswith(stem) or stem.startswith("rank"))
+
+
+def facts_of(info: os.stat_result) -> FileFacts:
+    return FileFacts(
+        dev=info.st_dev,
+        inode=info.st_ino,
+        size_bytes=info.st_size,
+        mtime_ns=info.st_mtime_ns,
+        ctime_ns=info.st_ctime_ns,
+    )

@@ -1,0 +1,168 @@
+"""The live loss: an incremental reader of a run's `metrics.jsonl`, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from typing import Any
+
+from lavender_tui.model.run import LossPoint
+
+METRICS_NAME = "metrics.jsonl"
+CHUNK_BYTES = 1 << 16
+MAX_LINE_BYTES = 1 << 20  # a longer "line" is no line of ours: it is counted as bad and left out
+MAX_POINTS = 1500  # above this the older points are thinned; extremes stay
+_STEP_KEYS = ("step", "global_step")
+
+
+class MetricsTail:
+    """Reads what was appended since the last call; one per file.
+
+    A last line without its newline is not yet there. A file that was replaced or became shorter is read anew from its
+    start. `bad_lines` counts lines that are no JSON object with a step; they are passed over.
+    """
+
+    def __init__(self, path: str, *, max_points: int = MAX_POINTS) -> None:
+        self.path = path
+        self.bad_lines = 0
+        self.progressed_ns: int | None = None  # mtime of the file when the step last moved
+        self.is_behind = True  # more lies there than was read so far
+        self._max_points = max_points
+        self._points: list[LossPoint] = []
+        self._identity: tuple[int, int] | None = None
+        self._offset = 0
+        self._torn = b""
+        self._skipping = False
+        self._mtime_ns = 0
+        self._lock = threading.Lock()
+
+    @property
+    def points(self) -> tuple[LossPoint, ...]:
+        """What was read so far, oldest first; thinned where there are many."""
+        return tuple(self._points)
+
+    def read(self, budget_bytes: int = 8 << 20) -> bool:
+        """Read at most about `budget_bytes` more; True if a point came or the file started anew. Never raises."""
+        try:
+            with self._lock, open(self.path, "rb") as file:
+                return self._read_open(file, budget_bytes)
+        except OSError:
+            self.is_behind = False
+            return self._forget()  # gone or unreadable: nothing is known of it
+
+    def _read_open(self, file: Any, budget_bytes: int) -> bool:
+        stat = os.fstat(file.fileno())
+        restarted = False
+        if self._identity != (stat.st_dev, stat.st_ino) or stat.st_size < self._offset:
+            restarted = self._forget()
+            self._identity = (stat.st_dev, stat.st_ino)
+        self._mtime_ns = stat.st_mtime_ns
+        before = self._points[-1] if self._points else None
+        count = len(self._points)
+        file.seek(self._offset)
+        while budget_bytes > 0 and (chunk := file.read(min(CHUNK_BYTES, budget_bytes))):
+            budget_bytes -= len(chunk)
+            self._offset += len(chunk)
+            self._take(chunk)
+        self.is_behind = self._offset < stat.st_size
+        moved = len(self._points) != count or (bool(self._points) and self._points[-1] is not before)
+        if moved and (before is None or self._points[-1].step != before.step):
+            self.progressed_ns = self._mtime_ns
+        return moved or restarted
+
+    def _take(self, chunk: bytes) -> None:
+        *lines, self._torn = (self._torn + chunk).split(b"\n")
+        for line in lines:
+            if self._skipping:  # the end of a line that was too long
+                self._skipping = False
+            elif line.strip():
+                self._take_line(line)
+        if len(self._torn) > MAX_LINE_BYTES:
+            self.bad_lines += not self._skipping
+            self._torn, self._skipping = b"", True
+
+    def _take_line(self, line: bytes) -> None:
+        point = parse_line(line)
+        if point is None:
+            self.bad_lines += not _is_other_record(line)
+            return
+        self._points.append(point)
+        if len(self._points) >= 2 * self._max_points:
+            self._points = thin(self._points, self._max_points)
+
+    def _forget(self) -> bool:
+        had = bool(self._points)
+        self._points, self._identity, self._torn = [], None, b""
+        self._offset = self.bad_lines = 0
+        self._skipping, self.progressed_ns = False, None
+        return had
+
+
+def parse_line(line: bytes) -> LossPoint | None:
+    """One line; None where it is no JSON object with a whole step. NaN and infinity become loss None."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # ValueError: also bad UTF-8 and integers of thousands of digits
+        return None
+    if not isinstance(record, dict):
+        return None
+    step = next((record[key] for key in _STEP_KEYS if key in record), None)
+    if isinstance(step, bool) or not isinstance(step, int) or not -(2**63) <= step < 2**63:
+        return None
+    name = _loss_name(record)
+    loss = None if name is None else _finite(record[name])
+    return LossPoint(
+        step=step, loss=loss, lr=_finite(record.get("lr")), is_no_number=name is not None and loss is None
+    )
+
+
+def _is_other_record(line: bytes) -> bool:
+    """A whole record about something else than a step, such as how the training ended: nothing is wrong with it."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and not any(key in record for key in _STEP_KEYS)
+
+
+def _loss_name(record: dict[str, Any]) -> str | None:
+    """`loss`, else `<stage>_loss`, else `ce_loss`, else any other key that ends in `_loss`."""
+    stage = record.get("stage")
+    names = ["loss", f"{stage}_loss", "ce_loss", *(key for key in record if key.endswith("_loss"))]
+    return next((name for name in names if name in record), None)
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def thin(points: list[LossPoint], target: int) -> list[LossPoint]:
+    """At most about `target` points: of each bucket the least and the greatest; a gap in a bucket stays one gap.
+
+    The newest quarter stays as it is: that is what a person looks at while it grows.
+    """
+    recent = target // 4
+    old, new = points[:-recent], points[-recent:]
+    buckets = max(1, (target - recent) // 3)
+    kept: list[LossPoint] = []
+    for bucket in range(buckets):
+        kept += _extremes(old[bucket * len(old) // buckets : (bucket + 1) * len(old) // buckets])
+    return kept + new
+
+
+def _extremes(part: list[LossPoint]) -> list[LossPoint]:
+    finite = [(index, point) for index, point in enumerate(part) if point.loss is not None]
+    gaps = [(index, point) for index, point in enumerate(part) if point.loss is None][:1]
+    if finite:
+        low = min(finite, key=lambda pair: pair[1].loss or 0.0)
+        high = max(finite, key=lambda pair: pair[1].loss or 0.0)
+        gaps += [low] if low[0] == high[0] else [low, high]
+    return [point for _, point in sorted(gaps, key=lambda pair: pair[0])]

@@ -1,0 +1,310 @@
+"""Which live processes belong to which run. Facts that agree, never a name alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.model.run import LiveProcess
+from lavender_tui.watch import procfs
+from lavender_tui.watch.procfs import Stat, Traits
+
+TRAITS_LAST_SECONDS = 60.0  # a process may exec another program under the same pid and name
+
+_AGENT = re.compile(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$")
+# An option that says where a process writes claims the run; one that says what it reads doesn't.
+_OUTPUT_OPTION = re.compile(r"(^|[-_])(run|out|output|save|work|log|exp)([-_]?(dir|path|folder|root))?$|(^|[-_])dir$")
+_INPUT_OPTION = re.compile(r"resume|from|load|init|restore|source|pretrained|eval|compare|input|continue")
+_OURS = re.compile(r"lavender_tui(\.cli|\.__main__|\.resume\.merge)?|(.*/)?lavender-tui|.*/lavender_tui/__main__\.py")
+_TOOLS = re.compile(
+    r"(.*/)?(tensorboard|jupyter.*|ipython.*|ipykernel.*|pytest|pip[0-9.]*|mypy|ruff|http\.server|wandb|nvitop|gpustat"
+    r"|dvc|aim|mlflow|rsync|pdb|timeit|zipfile|json\.tool)(\.py)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    run: str
+    found_by: str
+
+
+class ProcessTable:
+    """Finds the processes of runs, and remembers what each process was started as.
+
+    Not shared between threads. One call costs a read of /proc/PID/stat for every process of the machine; command line
+    and environment are read once for each.
+    """
+
+    def __init__(self) -> None:
+        self._traits: dict[tuple[int, int, str], tuple[Traits, float]] = {}
+
+    def find(
+        self, run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]
+    ) -> dict[str, tuple[LiveProcess, ...]]:
+        """Live processes by run directory; runs without any are left out. Zombies are not alive."""
+        runs = _RunNames(run_dirs, records)
+        stats = {stat.pid: stat for stat in procfs.all_stats() if stat.is_alive and stat.pid != os.getpid()}
+        traits = self._all_traits(stats)
+        matches: dict[int, _Match] = {}
+        for pid, stat in stats.items():
+            match = _match(stat, traits[pid], runs)
+            if match is not None:
+                matches[pid] = match
+        _adopt_children(matches, stats, traits)
+        found: dict[str, list[LiveProcess]] = {}
+        for pid, match in sorted(matches.items()):
+            process = _live_process(stats[pid], traits[pid], match, matches, stats, runs)
+            found.setdefault(match.run, []).append(process)
+        return {run: _mark_orphans(run, processes, stats, traits, runs) for run, processes in found.items()}
+
+    def _all_traits(self, stats: dict[int, Stat]) -> dict[int, Traits]:
+        now = time.monotonic()
+        fresh: dict[tuple[int, int, str], tuple[Traits, float]] = {}
+        for stat in stats.values():
+            key = (stat.pid, stat.start_ticks, stat.comm)
+            held = self._traits.get(key)
+            if held is None or now - held[1] > TRAITS_LAST_SECONDS:
+                held = (procfs.read_traits(stat.pid), now)
+            fresh[key] = held
+        self._traits = fresh
+        return {pid: traits for (pid, _, _), (traits, _) in fresh.items()}
+
+
+def find_processes(
+    run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]
+) -> dict[str, tuple[LiveProcess, ...]]:
+    """Live processes by run directory, looked up once."""
+    return ProcessTable().find(run_dirs, records)
+
+
+def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
+    """Those of the record that are still the same processes; a few /proc reads, nothing searched."""
+    if record is None or not record.is_here:
+        return ()
+    alive = []
+    for pid, ticks, role in _members(record):
+        stat = procfs.read_stat(pid)
+        if stat is not None and stat.is_alive and stat.start_ticks == ticks:
+            argv = procfs.read_traits(pid).argv
+            alive.append(LiveProcess(pid=pid, start_ticks=ticks, role=role, command=argv, found_by="record"))
+    return tuple(alive)
+
+
+def _members(record: LaunchRecord) -> list[tuple[int, int, str]]:
+    """(pid, start ticks, role) of the processes that the record names."""
+    leads = "agent" if record.backend == "torchrun" else "process"
+    members = [(record.leader.pid, record.leader.start_ticks, leads)]
+    if record.supervisor is not None:
+        members.append((record.supervisor.pid, record.supervisor.start_ticks, "supervisor"))
+    return members
+
+
+class _RunNames:
+    """Everything that names a run, for looking up."""
+
+    def __init__(self, run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]) -> None:
+        self.by_path: dict[str, str] = {}
+        self.by_id: dict[str, str] = {}
+        self.by_identity: dict[tuple[int, int], tuple[str, str]] = {}
+        self.led: set[str] = set()  # runs whose record names processes of this machine
+        here = this_machine()
+        for run in run_dirs:
+            self.by_path[run] = run
+            self.by_path[os.path.realpath(run)] = run
+            record = records.get(run)
+            if record is None:
+                continue
+            if record.run_id:
+                self.by_id[record.run_id] = run
+            if record.machine == here:
+                self.led.add(run)
+                self.by_identity.update({(pid, ticks): (run, role) for pid, ticks, role in _members(record)})
+
+    def named(self, path: str, cwd: str | None = None) -> str | None:
+        """The run whose directory `path` is; a relative path counts from `cwd`."""
+        if not path or "\n" in path:
+            return None
+        if not path.startswith("/"):
+            if cwd is None or ("/" not in path and not path.startswith("run-")):
+                return None
+            path = os.path.join(cwd, path)
+        return self.by_path.get(os.path.normpath(path))
+
+    def holding(self, path: str) -> str | None:
+        """The run in whose directory the file `path` lies, at any depth."""
+        while len(path) > 1:
+            path = os.path.dirname(path)
+            if path in self.by_path:
+                return self.by_path[path]
+        return None
+
+
+def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
+    recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
+    if recorded is not None:
+        return _Match(recorded[0], "record")
+    if _is_ours(traits):
+        return None
+    directory, run_id = traits.environ.get("LAVENDER_RUN_DIR"), traits.environ.get("LAVENDER_RUN_ID")
+    if directory or run_id:  # it says itself where it belongs; no other sign is asked
+        run = runs.named(directory or "") or runs.by_id.get(run_id or "")
+        return _Match(run, "environment") if run else None
+    return _match_by_signs(stat.pid, traits, runs)
+
+
+def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
+    """A Python program with a script that two facts tie to one run, or an option that says where it writes."""
+    program = _program(traits)
+    if not traits.is_python or program is None or _TOOLS.fullmatch(program):
+        return None
+    cwd = procfs.working_directory(pid)
+    by_option, by_argument = _named_in_arguments(traits.argv, cwd, runs)
+    if by_option is not None:
+        return _Match(by_option, "arguments")
+    by_cwd = runs.named(cwd or "")
+    by_environment = runs.named(traits.environ.get("RUN_DIR", ""))
+    if by_argument is None and by_cwd is None and by_environment is None:
+        return _match_by_files(pid, traits, runs)
+    writes = {runs.holding(path) for path in procfs.files_open_for_writing(pid)}
+    is_rank = "RANK" in traits.environ
+    if by_argument is not None:
+        agrees = by_argument in writes or by_argument in (by_cwd, by_environment) or is_rank or procfs.uses_torch(pid)
+        return _Match(by_argument, "arguments") if agrees else None
+    if by_environment is not None:
+        agrees = by_environment in writes or by_environment == by_cwd or is_rank or procfs.uses_torch(pid)
+        return _Match(by_environment, "environment") if agrees else None
+    return _Match(by_cwd, "working directory") if by_cwd and (by_cwd in writes or is_rank) else None
+
+
+def _match_by_files(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
+    """A rank, or a program with torch, that holds files of exactly one run open for writing."""
+    writes = {run for path in procfs.files_open_for_writing(pid) if (run := runs.holding(path)) is not None}
+    if len(writes) != 1 or not ("RANK" in traits.environ or procfs.uses_torch(pid)):
+        return None
+    return _Match(writes.pop(), "open files")
+
+
+def _named_in_arguments(argv: tuple[str, ...], cwd: str | None, runs: _RunNames) -> tuple[str | None, str | None]:
+    """(run named by an option of output, run named by any other argument that isn't one of input)."""
+    by_argument = None
+    before = ""
+    for argument in argv[1:]:
+        option, is_pair, value = argument.partition("=")
+        option, value = (option, value) if is_pair else (before, argument)
+        before = argument if argument.startswith("-") else ""
+        run = runs.named(value, cwd)
+        option = option.lstrip("-").lower()
+        if run is None or _INPUT_OPTION.search(option):
+            continue
+        if option and _OUTPUT_OPTION.search(option):
+            return run, None
+        by_argument = by_argument or run
+    return None, by_argument
+
+
+def _program(traits: Traits) -> str | None:
+    """The script or module that a Python process runs; None for a prompt or `-c`."""
+    arguments = iter(traits.argv[1:])
+    for argument in arguments:
+        if argument == "-m":
+            return next(arguments, None)
+        if argument in ("-X", "-W"):
+            next(arguments, None)
+        elif argument == "-c" or argument.startswith("-c"):
+            return None
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
+def _is_ours(traits: Traits) -> bool:
+    program = _program(traits) if traits.is_python else (traits.argv[0] if traits.argv else None)
+    return program is not None and _OURS.fullmatch(program) is not None
+
+
+def _adopt_children(matches: dict[int, _Match], stats: dict[int, Stat], traits: dict[int, Traits]) -> None:
+    """Children of a run's processes are the run's, whatever their own command line says (data workers)."""
+    for pid in stats:
+        chain: list[int] = []
+        while pid in stats and pid not in matches and len(chain) < 64:
+            chain.append(pid)
+            pid = stats[pid].ppid
+        if pid in matches:
+            for child in chain:
+                if not traits[child].environ.get("LAVENDER_RUN_DIR") and not _is_ours(traits[child]):
+                    matches.setdefault(child, _Match(matches[pid].run, matches[pid].found_by))
+
+
+def _live_process(
+    stat: Stat,
+    traits: Traits,
+    match: _Match,
+    matches: dict[int, _Match],
+    stats: dict[int, Stat],
+    runs: _RunNames,
+) -> LiveProcess:
+    parent = matches.get(stat.ppid)
+    has_parent = parent is not None and parent.run == match.run
+    recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
+    role = _role(traits, recorded[1] if recorded else None)
+    if has_parent and role in ("worker", "process") and not _leads(stat.ppid, stats, runs):
+        role = "helper"
+    environ = traits.environ
+    return LiveProcess(
+        pid=stat.pid,
+        start_ticks=stat.start_ticks,
+        role=role,
+        rank=_whole(environ.get("RANK", environ.get("SLURM_PROCID"))),
+        world_size=_whole(environ.get("WORLD_SIZE", environ.get("SLURM_NTASKS"))),
+        command=traits.argv,
+        found_by=match.found_by,
+    )
+
+
+def _mark_orphans(
+    run: str, processes: list[LiveProcess], stats: dict[int, Stat], traits: dict[int, Traits], runs: _RunNames
+) -> tuple[LiveProcess, ...]:
+    """Processes that outlived what led them get the role "orphan".
+
+    Sure for torchrun's ranks without an agent and where the recorded leader is gone. Else only several at once are
+    called so: a single process without a parent is how anybody starts one in the background.
+    """
+    if any(process.role in ("supervisor", "agent") or process.found_by == "record" for process in processes):
+        return tuple(processes)
+    alone = [process for process in processes if _lost_parent(stats[process.pid], stats)]
+    elastic = [process for process in alone if "TORCHELASTIC_RUN_ID" in traits[process.pid].environ]
+    if run in runs.led:
+        orphans = {process.pid for process in processes}
+    else:
+        orphans = {process.pid for process in (alone if len(alone) > 1 else elastic)}
+    return tuple(replace(one, role="orphan") if one.pid in orphans else one for one in processes)
+
+
+def _lost_parent(stat: Stat, stats: dict[int, Stat]) -> bool:
+    parent = stats.get(stat.ppid)
+    return stat.ppid <= 1 or parent is None or parent.comm in ("systemd", "init")
+
+
+def _role(traits: Traits, recorded: str | None) -> str:
+    if recorded == "supervisor" or any(part == "lavender_tui.launch.supervisor" for part in traits.argv[:6]):
+        return "supervisor"
+    if any(_AGENT.search(part) for part in traits.argv[:6]):
+        return "agent"
+    return "worker" if "RANK" in traits.environ else "process"
+
+
+def _leads(pid: int, stats: dict[int, Stat], runs: _RunNames) -> bool:
+    """Is it a supervisor or torchrun's agent, whose children are the trainers themselves?"""
+    stat = stats.get(pid)
+    if stat is None:
+        return False
+    recorded = runs.by_identity.get((pid, stat.start_ticks))
+    return _role(procfs.read_traits(pid), recorded[1] if recorded else None) in ("supervisor", "agent")
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None

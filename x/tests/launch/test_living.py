@@ -1,0 +1,32 @@
+"""Who counts as a living process of a run."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from lavender_tui.launch.identity import boot_id, host_name, pid_namespace, start_ticks
+from lavender_tui.launch.living import is_alive
+from lavender_tui.launch.record import ExitRecord, LaunchRecord, ProcessId, write_exit, write_launch
+from lavender_tui.watch.scan import scan
+
+
+def test_a_supervisor_that_has_recorded_the_end_is_on_its_way_out(tmp_path: Path) -> None:
+    """The moment between exit.json and the supervisor's own end: this test stands in its place."""
+    run_dir = tmp_path / "run-2026-04-24_18-53-41"
+    run_dir.mkdir()
+    ticks = start_ticks(os.getpid())
+    assert ticks is not None
+    record = LaunchRecord(
+        run_id="one", run_dir=str(run_dir), backend="local", argv=("python",), cwd=str(tmp_path), host=host_name(),
+        boot_id=boot_id(), pid_namespace=pid_namespace(), supervisor=ProcessId(pid=os.getpid(), start_ticks=ticks),
+        leader=ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time(), written_by="supervisor",
+    )  # fmt: skip
+    write_launch(str(run_dir), record)
+    assert is_alive(str(run_dir))
+    write_exit(str(run_dir), ExitRecord(code=3, signal=None, ended_at=time.time()))
+    assert not is_alive(str(run_dir))
+    (run,) = scan([str(tmp_path)])
+    assert run.processes == ()
+    assert run.state == "failed"

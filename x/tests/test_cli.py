@@ -1,0 +1,161 @@
+"""The command line's manners: exit codes, one line an error, stdout for data only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.cli import split_command
+from lavender_tui.commands.export import shown
+from tests.resume.saves import save
+
+
+def lavender(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lavender_tui", *args],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        timeout=60,
+    )
+
+
+def test_everything_after_the_first_double_dash_is_the_training_command() -> None:
+    assert split_command(["resume", "a", "--", "python", "x.py", "--", "-w"]) == (
+        ["resume", "a"],
+        ("python", "x.py", "--", "-w"),
+    )
+    assert split_command(["ls"]) == (["ls"], ())
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("--help",), 0, ""),
+        (("--version",), 0, ""),
+        (("ls", "--nope"), 2, "No such option"),
+        (("plan", "--world-size", "0"), 2, "0"),
+        (("plan", "--policy", "guess"), 2, "guess"),
+        (("export", "--format", "xml"), 2, "xml"),
+        (("ls", "/no/such/root"), 102, "/no/such/root"),
+        (("ls", __file__), 102, "it is a file"),
+        (("inspect", "/no/such.pt"), 102, "/no/such.pt"),
+        (("stop", "run-nowhere"), 102, "run-nowhere"),
+        (("merge", "a.pt", "-o", "x.txt"), 2, "x.txt"),
+        (("export", ".", "--follow", "-o", "x"), 2, "--follow"),
+    ],
+)
+def test_exit_codes_and_one_line_an_error(tmp_path: Path, args: tuple[str, ...], code: int, words: str) -> None:
+    done = lavender(*args, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    if code:
+        assert done.stdout == ""
+
+
+def test_a_refused_resume_ends_with_what_where_and_what_to_do(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-24_18-53-41"
+    run.mkdir()
+    cut = run / "pretrain-10-00-00-0001.pt"
+    cut.write_bytes(b"PK\x03\x04" + b"x" * 500)
+    done = lavender("resume", str(cut), "--", "true")
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and done.stdout == ""
+    assert last.startswith("lavender-tui: not resumed: ") and str(cut) in last and last.endswith("Take an earlier one")
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]
+
+
+def test_a_new_run_can_be_made_under_another_root(tmp_path: Path) -> None:
+    run = tmp_path / "here" / "run-2026-04-24_18-53-41"
+    save(str(run))
+    document = json.loads(
+        lavender("plan", str(run), "--root", str(tmp_path / "there"), "--json", "--", sys.executable, "x.py").stdout
+    )
+    assert not document["refused"]
+    assert Path(document["run_dir"]).parent == tmp_path / "there" and not (tmp_path / "there").exists()
+
+
+def test_without_a_terminal_the_list_is_printed_instead_of_the_app(tmp_path: Path) -> None:
+    done = lavender(str(tmp_path))
+    assert done.returncode == 0
+    assert "no runs" in done.stderr
+
+
+def test_an_empty_root_exports_as_an_empty_strict_document(tmp_path: Path) -> None:
+    document = json.loads(lavender("export", str(tmp_path)).stdout)
+    assert document["format"] == "lavender-export"
+    assert document["roots"] == [str(tmp_path)]
+    assert document["runs"] == []
+
+
+def test_output_is_written_whole_into_the_file_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "runs.csv"
+    out.write_text("old")
+    done = lavender("export", str(tmp_path), "--format", "csv", "-o", str(out))
+    assert done.returncode == 0
+    assert out.read_text().startswith("run,path,format,state,")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
+
+
+def test_settings_come_from_the_environment_and_a_bad_one_is_only_said(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    done = lavender("ls", cwd=tmp_path, LAVENDER_TUI_ROOT="mine", LAVENDER_TUI_POLL_SECONDS="soon")
+    assert done.returncode == 0
+    assert "poll_seconds" in done.stderr
+    assert str(tmp_path / "mine") in done.stderr
+
+
+def test_a_terminal_gets_no_control_codes_in_a_csv() -> None:
+    assert shown("run,path\nrun-\x1b[31m,/x\n", "csv") == "run,path\nrun-\\x1b[31m,/x\n"
+    assert shown('{"a": "\u202e"}', "json") == '{"a": "\u202e"}'
+
+
+def test_a_directory_that_was_deleted_under_the_shell_is_named_as_that(tmp_path: Path) -> None:
+    script = "import os, sys; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); from lavender_tui.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "ls"], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 1 and "current directory was deleted" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+    for number in range(3):
+        save(str(tmp_path / f"run-2026-04-24_18-53-4{number}"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "lavender_tui", "export", str(tmp_path)],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_behind_the_output_is_named(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lavender_tui", "export", str(tmp_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "disk is full" in done.stderr
+    where = lavender("export", str(tmp_path), "-o", str(tmp_path / "no" / "such" / "x.json"))
+    assert where.returncode == 1 and "no/such/x.json: the export can't be written" in where.stderr
+
+
+def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:
+    done = lavender("ls", str(tmp_path), LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr

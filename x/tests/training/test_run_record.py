@@ -1,0 +1,78 @@
+"""How a script that nobody supervises ends, and what it leaves behind: in processes of their own."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.launch.record import end_facts, read_exit, read_launch
+
+SCRIPT = """
+import signal, sys, time, torch
+from lavender_tui.training import CheckpointManager
+manager = CheckpointManager({root!r}, model=torch.nn.Linear(1, 1))
+{ending}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "returncode", "code", "signal_name", "error"),
+    [
+        ("manager.close()", 0, 0, None, None),
+        ("pass", 0, None, None, None),
+        ("sys.exit(3)", 3, None, None, None),
+        ("raise ValueError('boom')", 1, 1, None, "ValueError: boom"),
+        ("raise KeyboardInterrupt", -2, None, "SIGINT", "KeyboardInterrupt"),
+        ("with manager: sys.exit(3)", 3, 3, None, None),
+        ("with manager: raise KeyboardInterrupt", -2, None, "SIGINT", "KeyboardInterrupt"),
+        ("signal.raise_signal(signal.SIGTERM); manager.maybe_save('pretrain')", 0, 0, None, None),
+    ],
+)
+def test_the_end_of_a_script(
+    root: str, ending: str, returncode: int, code: int | None, signal_name: str | None, error: str | None
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(root=root, ending=ending)], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == returncode, done.stderr
+    (run_dir,) = glob.glob(os.path.join(root, "run-*"))
+    ended, launched = read_exit(run_dir), read_launch(run_dir)
+    assert ended is not None
+    assert launched is not None
+    assert (ended.code, ended.signal, ended.error) == (code, signal_name, error)
+    assert launched.argv[:2] == (sys.executable, "-c")
+    assert not launched.is_alive
+    assert (ending.startswith("signal")) is end_facts(run_dir).stop_requested  # type: ignore[union-attr]
+
+
+def test_killed_it_leaves_no_end(root: str, until: Callable[..., object]) -> None:
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(root=root, ending="time.sleep(60)")])
+    until(lambda: glob.glob(os.path.join(root, "run-*", "launch.json")), 60, "the launch record")
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=30)
+    (run_dir,) = glob.glob(os.path.join(root, "run-*"))
+    assert read_exit(run_dir) is None
+    assert not read_launch(run_dir).is_alive  # type: ignore[union-attr]
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = "import json, sys, lavender_tui.training; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not {"torch", "lancedb", "pyarrow", "numpy", "textual"} & set(json.loads(done.stdout))
+
+
+def test_every_public_name_is_there(tmp_path: Path) -> None:
+    import lavender_tui.training as training
+
+    for name in training.__all__:
+        assert getattr(training, name).__name__ == name
+    with pytest.raises(AttributeError, match="nothing"):
+        training.nothing  # noqa: B018

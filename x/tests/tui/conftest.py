@@ -1,0 +1,92 @@
+"""The real app on real directories: how the screens' tests start it, wait for it and read it."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from lavender_tui.tui.app import LavenderApp
+from tests.tui import runs
+
+SMALL, LARGE = (80, 24), (200, 60)
+_CELL = 12.2  # the width of a cell in Textual's SVG
+_TEXT = re.compile(r'<text[^>]*? x="([0-9.]+)"[^>]*?clip-path="url\(#[^"]*-line-(\d+)\)"[^>]*>(.*?)</text>', re.S)
+
+
+def lines_of(app: LavenderApp) -> list[str]:
+    """What is on the screen, line by line, from the picture that the app makes of itself."""
+    width, height = app.size
+    grid = [[" "] * width for _ in range(height)]
+    for x, line, body in _TEXT.findall(app.export_screenshot()):
+        words = html.unescape(body).replace("\xa0", " ")
+        start = round(float(x) / _CELL)
+        for offset, char in enumerate(words):
+            if int(line) < height and start + offset < width:
+                grid[int(line)][start + offset] = char
+    return ["".join(row).rstrip() for row in grid]
+
+
+def text_of(app: LavenderApp) -> str:
+    return "\n".join(lines_of(app))
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], object], what: str = "", seconds: float = 20.0) -> object:
+    """Wait for a condition, the app running on; fails with what is on the screen."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {seconds:g} s in vain for {what or condition}:\n{text_of(pilot.app)}")  # type: ignore[arg-type]
+        await pilot.pause(0.02)
+    return value
+
+
+async def until_shown(pilot: Pilot[Any], words: str, seconds: float = 20.0) -> None:
+    await until(pilot, lambda: words in text_of(pilot.app), repr(words), seconds)  # type: ignore[arg-type]
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+
+
+Play = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+
+
+@pytest.fixture
+def play() -> Play:
+    """`async with play(root, size=…) as pilot`: the app, its list complete."""
+
+    @asynccontextmanager
+    async def started(
+        root: Path | Sequence[Path], *, size: tuple[int, int] = (120, 40), complete: bool = True, **options: Any
+    ) -> AsyncIterator[Pilot[Any]]:
+        roots = [root] if isinstance(root, Path) else list(root)
+        app = LavenderApp([str(one) for one in roots], **options)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            if complete:
+                await until(pilot, lambda: app.snapshot is not None and app.snapshot.is_complete, "all runs read")
+                await pilot.pause()
+            yield pilot
+
+    return started
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root of five runs."""
+    return runs.small_root(tmp_path)
+
+
+@pytest.fixture
+def hostile_root(tmp_path: Path) -> Path:
+    """The same, and a run for each hostile name."""
+    return runs.small_root(tmp_path, hostile=True)

@@ -1,0 +1,257 @@
+"""The list: what it shows, how it changes while somebody looks, and that the cursor stays where it was put."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+
+from lavender_tui.model.run import Run, RunState
+from lavender_tui.tui.app import LavenderApp
+from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.widgets.line_table import Cell
+from lavender_tui.tui.widgets.run_table import RunTable
+from tests.tui import runs
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
+
+FAILED, AGAIN = "run-2026-04-24_18-53-41", "run-2026-04-25_09-12-07"
+
+
+def table(pilot) -> RunTable:
+    return pilot.app.screen_stack[0].query_one(RunTable)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE, (120, 40)], ids=str)
+async def test_every_run_is_listed_with_its_state(play: Play, root: Path, size: tuple[int, int]) -> None:
+    async with play(root, size=size) as pilot:
+        lines = lines_of(pilot.app)
+        rows = {name: next(line for line in lines[1:] if name in line) for name in (FAILED, AGAIN)}
+        assert "✗ failed" in rows[FAILED] and "0060" in rows[FAILED] and "2.4000" in rows[FAILED]
+        assert "3 h ago" in rows[FAILED]
+        assert f"└ {AGAIN}" in rows[AGAIN] and "■ stopped" in rows[AGAIN]
+        assert any("✓ finished" in line for line in lines)
+        assert "5 runs" in lines[0]
+        assert max(map(len, lines)) <= size[0]
+
+
+async def test_small_screens_drop_columns_and_cut_no_title(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        head = next(line for line in lines_of(pilot.app) if "STATE" in line)
+        assert head.split() == ["RUN↓", "STATE", "EPOCH", "SAVES", "LOSS", "SAVED"]
+        await pilot.resize_terminal(200, 60)
+        await until_shown(pilot, "WHY")
+        head = next(line for line in lines_of(pilot.app) if "STATE" in line)
+        assert " ".join(head.split()) == "RUN↓ STATE STAGE EPOCH SAVES LOSS TREND SAVED LEFT WORLD PID WHY"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (200, 2), (3, 100), (40, 10), (300, 60)], ids=str)
+async def test_any_size_survives(play: Play, root: Path, size: tuple[int, int]) -> None:
+    async with play(root) as pilot:
+        for key in (None, "enter", "escape", "r", "escape", "question_mark"):
+            if key:
+                await press(pilot, key)
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.05)
+            await pilot.resize_terminal(120, 40)
+            await pilot.pause(0.05)
+        assert pilot.app.is_running
+
+
+async def test_the_pane_says_why_and_where_a_resume_starts(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        shown = text_of(pilot.app)
+        assert "rank 2: out of memory" in shown
+        assert "resumes from pretrain 0060" in shown
+        assert "epoch 1, exactly where it stopped, after 960 rows" in shown
+        assert "world_size 4 → 1 2 4 8" in shown
+        assert f"resumed as {AGAIN}" in shown
+        await press(pilot, "j", "j")
+        await until_shown(pilot, "passed over")
+        assert "0019.pt" in text_of(pilot.app)
+
+
+async def test_a_new_save_changes_its_row_and_the_cursor_stays(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "j", "j")
+        under = table(pilot).cursor_key
+        runs.save(root / AGAIN, 5, loss=2.1111, each=140, world_size=2, age_seconds=0)
+        await until_shown(pilot, "2.1111", 10)
+        assert table(pilot).cursor_key == under
+        row = next(line for line in lines_of(pilot.app)[2:] if f"└ {AGAIN}" in line)
+        assert "0005" in row
+
+
+async def test_a_new_run_above_the_cursor_moves_the_row_and_not_the_choice(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "G")
+        under = table(pilot).cursor_key
+        runs.save(root / "run-2026-05-01_00-00-00", 1, loss=3.3333)
+        await until_shown(pilot, "run-2026-05-01_00-00-00", 10)
+        assert table(pilot).cursor_key == under
+        shutil.rmtree(root / "run-2026-05-01_00-00-00")
+        await until(pilot, lambda: "run-2026-05-01_00-00-00" not in text_of(pilot.app), "the run to go", 10)
+        assert table(pilot).cursor_key == under
+
+
+async def test_the_cursor_goes_where_keys_and_clicks_say(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        keys = list(table(pilot).keys)
+        for pressed, index in (("j", 1), ("down", 2), ("k", 1), ("G", 4), ("g", 0), ("ctrl+d", 4), ("ctrl+u", 0)):
+            await press(pilot, pressed)
+            assert table(pilot).cursor_key == keys[index], pressed
+        await pilot.click(RunTable, offset=(8, 4))
+        assert table(pilot).cursor_key == keys[2]
+
+
+async def test_sorting_keeps_the_choice_and_marks_the_column(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        under = table(pilot).cursor_key
+        await press(pilot, "s")
+        assert any("STATE↑" in line for line in lines_of(pilot.app))
+        await press(pilot, "s")
+        assert any("LOSS↑" in line for line in lines_of(pilot.app))
+        order = [key.rsplit("/", 1)[-1] for key in table(pilot).keys]
+        assert order[0] == "run-2026-04-20_22-41-55" and order[-1] == "run-2026-04-18_08-00-00"
+        await press(pilot, "S")
+        assert any("LOSS↓" in line for line in lines_of(pilot.app))
+        assert [key.rsplit("/", 1)[-1] for key in table(pilot).keys][-1] == "run-2026-04-18_08-00-00", "unknown: last"
+        assert table(pilot).cursor_key == under
+
+
+async def test_filter_by_text_pattern_and_its_inverse(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        for typed, count in (("sft", 1), ("FAILED", 1), ("2[05]_", 2), ("!idle", 3), ("[", 0)):
+            await press(pilot, "slash")
+            pilot.app.screen.query_one("#filter").value = typed
+            await pilot.pause()
+            assert len(table(pilot).keys) == count, typed
+            await press(pilot, "enter", "escape")
+            assert len(table(pilot).keys) == 5
+        await press(pilot, "slash", *"zzz")
+        assert "No run matches zzz" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert len(table(pilot).keys) == 5 and not pilot.app.screen.has_class("-filtering")
+
+
+async def test_fold_hides_the_lineage(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "space")
+        assert f"▸ {FAILED}" in text_of(pilot.app) and len(table(pilot).keys) == 4
+        await press(pilot, "space")
+        assert f"└ {AGAIN}" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [SMALL, (120, 40)], ids=str)
+async def test_clocks_that_differ_are_said_in_both_tables(play: Play, root: Path, size: tuple[int, int]) -> None:
+    run = root / "run-2026-05-01_00-00-00"
+    for count, seconds in ((1, time.time()), (2, -7200.0), (3, -5400.0)):
+        runs.save(run, count, age_seconds=seconds)
+    async with play(root, size=size) as pilot:
+        row = next(line for line in lines_of(pilot.app)[1:] if run.name in line)
+        assert "clock differs" in row and "0003" in row
+        await press(pilot, "enter")
+        await until(pilot, lambda: text_of(pilot.app).count("clock differs") >= 3, "three of them")
+        shown = text_of(pilot.app)
+        assert "in future" not in shown and "d a…" not in shown
+
+
+async def test_copy_goes_to_the_terminal(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "y")
+        assert pilot.app.clipboard == str(root / FAILED)
+
+
+async def test_no_runs_yet_is_friendly_and_ends_by_itself(play: Play, tmp_path: Path) -> None:
+    missing = tmp_path / "checkpoints"
+    async with play(missing) as pilot:
+        await until_shown(pilot, "No runs yet")
+        assert "checkpoints" in text_of(pilot.app) and "lavender-tui demo" in text_of(pilot.app)
+        await press(pilot, "r", "R", "x", "l", "enter", "y", "s", "space")
+        assert isinstance(pilot.app.screen, RunsScreen)
+        runs.save(missing / "run-2026-05-01_00-00-00", 1)
+        await until_shown(pilot, "run-2026-05-01_00-00-00", 15)
+
+
+async def test_the_hint_is_shown_as_text(play: Play, root: Path) -> None:
+    async with play(root, hint="press r, then ⏎ [/x]") as pilot:
+        assert "→ press r, then ⏎ [/x]" in text_of(pilot.app)
+
+
+def _run(number: int, loss: float = 1.0) -> Run:
+    return Run(
+        path=f"/r/run-{number:05d}", root="/r", name=f"run-{number:05d}", format="lavender", state=RunState.IDLE,
+        state_reason="", checkpoints=(), newest=None, last_save_at=float(number), world_size=int(loss),
+    )  # fmt: skip
+
+
+class _Counting(RunTable):
+    drawn = 0
+
+    def _draw_row(self, *args):  # what a repaint of one line costs
+        self.drawn += 1
+        return super()._draw_row(*args)
+
+
+class _TableApp(App[None]):
+    CSS = "RunTable { height: 1fr; }"
+
+    def compose(self) -> ComposeResult:
+        yield _Counting()
+
+
+async def test_only_changed_lines_are_drawn_again() -> None:
+    async with _TableApp().run_test(size=(120, 40)) as pilot:
+        table = pilot.app.query_one(_Counting)
+        rows = [ListRow(_run(number)) for number in range(10_000)]
+        table.set_rows(rows, View())
+        await pilot.pause()
+        assert 30 <= table.drawn <= 60
+        table.drawn = 0
+        rows[5] = ListRow(_run(5, 7.0))
+        table.set_rows(list(rows), View())
+        await pilot.pause()
+        assert table.drawn == 1
+        table.drawn = 0
+        rows[9_000] = ListRow(_run(9_000, 7.0))
+        table.set_rows(list(rows), View())
+        await pilot.pause()
+        assert table.drawn == 0, "a row that is not on the screen costs nothing"
+        await pilot.press("j")
+        await pilot.pause()
+        assert table.drawn == 2, "the line the cursor left and the one it came to"
+
+
+async def test_ten_thousand_rows_scroll() -> None:
+    async with _TableApp().run_test(size=(120, 40)) as pilot:
+        table = pilot.app.query_one(_Counting)
+        table.set_rows([ListRow(_run(number)) for number in range(10_000)], View())
+        await pilot.press("G")
+        await pilot.pause()
+        assert table.cursor_key == "/r/run-09999"
+        assert table.scroll_offset.y == 10_000 + 1 - table.size.height
+        assert table.cells(9_999)["name"] == Cell("  run-09999")
+        await pilot.press("g")
+        await pilot.pause()
+        assert table.scroll_offset.y == 0
+
+
+async def test_the_garbage_collector_works_again_with_the_first_rows(tmp_path) -> None:
+    """It is off while the app starts; off for good, a watching app would grow."""
+    import gc
+
+    root = runs.small_root(tmp_path)
+    gc.disable()
+    try:
+        app = LavenderApp([str(root)])
+        async with app.run_test(size=(80, 24)) as pilot:
+            for _ in range(200):
+                if gc.isenabled():
+                    break
+                await pilot.pause(0.05)
+            assert gc.isenabled()
+    finally:
+        gc.enable()

@@ -1,0 +1,281 @@
+"""The resume sheet: filled in, refused where it must be, and a real training at the end of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.launch import stop
+from lavender_tui.model.plan import Check, Proposal, Verdict
+from lavender_tui.model.run import Run
+from lavender_tui.tui.messages import ProposalMade
+from lavender_tui.tui.screens.ask import Ask, Document
+from lavender_tui.tui.screens.resume import ResumeScreen
+from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.sheet import CHECKPOINT, LAUNCHER, POLICY, WORKERS, WORLD, row_of
+from tests.tui import runs
+from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
+
+FAILED = "run-2026-04-24_18-53-41"
+
+
+@pytest.fixture
+def one_run(tmp_path: Path) -> Path:
+    """A root with one failed run, which nothing was resumed from."""
+    root = tmp_path / "checkpoints"
+    for count in (58, 59, 60):
+        runs.save(root / FAILED, count, each=2 * count, age_seconds=3600 + 60 * (60 - count))
+    runs.launched(root / FAILED, runs.script(tmp_path))
+    runs.ended(root / FAILED, code=1)
+    return root
+
+
+async def open_sheet(pilot) -> ResumeScreen:
+    await press(pilot, "r")
+    await until_shown(pilot, "checks passed")
+    assert isinstance(pilot.app.screen, ResumeScreen)
+    return pilot.app.screen
+
+
+async def choose_local(pilot) -> None:
+    """One rank, without torchrun: what the fixture's script can do."""
+    await press(pilot, "1", "tab", "tab", "tab", "right")
+    await until_shown(pilot, "[local]")
+    await until_shown(pilot, "checks passed")
+
+
+async def launched_run(pilot) -> Run:
+    """The run that was launched, once the list is back and the cursor on it."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen), "the list", 60)
+    await until(pilot, lambda: pilot.app.screen.cursor_run.is_alive, "the new run under the cursor", 30)
+    return pilot.app.screen.cursor_run
+
+
+def snapshot_of(directory: Path) -> dict[str, tuple[int, int]]:
+    """Every file below with its time and size."""
+    found = {}
+    for where, _, names in os.walk(directory):
+        for name in names:
+            facts = os.stat(os.path.join(where, name))
+            found[os.path.join(where, name)] = (facts.st_mtime_ns, facts.st_size)
+    return found
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE, (120, 40)], ids=str)
+async def test_it_opens_filled_in_and_ready(play: Play, root: Path, size: tuple[int, int]) -> None:
+    async with play(root, size=size) as pilot:
+        await open_sheet(pilot)
+        shown = text_of(pilot.app)
+        assert "pretrain 0060" in shown and "newest whole" in shown
+        assert "[4]" in shown and "num_splits 8" in shown and "[exact]" in shown
+        assert "epoch 1 of 3, after 960 rows" in shown
+        assert "0 rows   loses 0 rows" in shown
+        assert "⏎ launches" in shown and "esc back" in shown and "? help" in shown
+        await press(pilot, "pagedown", "pagedown", "pagedown")
+        await until_shown(pilot, "torch.distributed.run")
+
+
+async def test_a_world_size_that_does_not_divide_says_which_do(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        screen = await open_sheet(pilot)
+        before = snapshot_of(root)
+        await press(pilot, "3")
+        await until_shown(pilot, "can't be launched: see world_size")
+        shown = text_of(pilot.app)
+        assert "[3]" in shown and "8 splits" in shown and "1, 2, 4, 8" in shown
+        await press(pilot, "enter", "enter")
+        assert pilot.app.screen is screen and "can't be launched" in text_of(pilot.app)
+        await press(pilot, "left")
+        await until_shown(pilot, "[2]")
+        await until_shown(pilot, "checks passed")
+        assert snapshot_of(root) == before, "nothing is written before enter"
+
+
+async def test_consequences_follow_the_choice_at_once(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await open_sheet(pilot)
+        await press(pilot, "left")
+        await until_shown(pilot, "16 = 2 × 8 (was 4 × 4)")
+        assert "0-3" in text_of(pilot.app) and "4-7" in text_of(pilot.app)
+        await press(pilot, "down", "down", "right")
+        await until_shown(pilot, "epoch 1 of 3, from its first batch")
+        await press(pilot, "right")
+        await until_shown(pilot, "loses the rest of this epoch")
+
+
+async def test_a_cut_newest_file_is_passed_over_and_said(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "j", "j", "r")
+        await until_shown(pilot, "sft 0018")
+        await until_shown(pilot, "passed over")
+        assert "0019.pt passed over" in text_of(pilot.app)
+
+
+async def test_another_checkpoint_can_be_chosen(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await open_sheet(pilot)
+        await press(pilot, "shift+tab", "right")
+        await until_shown(pilot, "1 before newest")
+        await until_shown(pilot, "after 944 rows")
+
+
+async def test_an_answer_to_an_older_question_is_dropped(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        screen = await open_sheet(pilot)
+        late = ProposalMade(0, Proposal(plan=None, checks=(Check(id="late", verdict=Verdict.REFUSE, what="too late"),)))
+        screen.post_message(late)
+        await pilot.pause()
+        assert "too late" not in text_of(pilot.app) and "checks passed" in text_of(pilot.app)
+
+
+async def test_the_plan_is_shown_and_nothing_written(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await open_sheet(pilot)
+        before = snapshot_of(root)
+        await press(pilot, "d")
+        assert isinstance(pilot.app.screen, Document)
+        assert '"format": "lavender-resume-plan"' in text_of(pilot.app)
+        await press(pilot, "c")
+        assert json.loads(pilot.app.clipboard)["world_size"]["next"] == 4
+        await press(pilot, "escape", "c")
+        assert "torch.distributed.run" in pilot.app.clipboard
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, RunsScreen) and snapshot_of(root) == before
+
+
+async def test_a_run_with_nothing_usable_says_so(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 1, cut_at=0.5)
+    async with play(root) as pilot:
+        await press(pilot, "r")
+        await until_shown(pilot, "can't be launched")
+        assert "none usable" in text_of(pilot.app)
+        await press(pilot, "enter", "d", "escape", "left", "right", "tab", "5", "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_enter_launches_a_real_training_and_the_cursor_is_on_it(
+    play: Play, one_run: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
+    before = snapshot_of(one_run / FAILED)
+    async with play(one_run) as pilot:
+        await open_sheet(pilot)
+        await choose_local(pilot)
+        await press(pilot, "enter")
+        new = await launched_run(pilot)
+        assert new.resumed_from.run == str(one_run / FAILED)
+        await until_shown(pilot, "● running")
+        plan = json.loads(Path(new.path, "resume.json").read_text())
+        assert plan["world_size"] == {"previous": 4, "next": 1}
+        assert plan["dataset"]["samples_consumed_per_split"] == [120] * runs.SPLITS
+        assert snapshot_of(one_run / FAILED) == before, "the old run is never written to"
+        await press(pilot, "l")
+        await until_shown(pilot, "resumed at epoch 1 on 1 [bold]ranks[/x]")
+        await press(pilot, "escape", "x")
+        assert isinstance(pilot.app.screen, Ask)
+        await press(pilot, "enter")
+        assert pilot.app.screen.cursor_run.is_alive, "enter says no"
+        await press(pilot, "x", "y")
+        await until_shown(pilot, "■ stopped", 30)
+    assert nothing_survives() == []
+
+
+async def test_a_second_resume_asks_and_enter_says_no(
+    play: Play, one_run: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
+    async with play(one_run) as pilot:
+        await open_sheet(pilot)
+        await choose_local(pilot)
+        await press(pilot, "enter")
+        first = await launched_run(pilot)
+        await press(pilot, "g")
+        await open_sheet(pilot)
+        await choose_local(pilot)
+        await press(pilot, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question", 60)
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, ResumeScreen)
+        assert len(list(one_run.iterdir())) == 2
+        stop(first.path, kill=True)
+
+
+async def test_resume_at_once_says_what_it_did_or_why_not(
+    play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 7, each=14, world_size=1)
+    async with play(root, command=runs.script(tmp_path)) as pilot:
+        await press(pilot, "R")
+        await until_shown(pilot, "Resumed as", 60)
+        stop((await launched_run(pilot)).path, kill=True)
+
+
+@pytest.mark.parametrize("lives", [True, False], ids=["which lives", "which has ended"])
+async def test_resume_at_once_asks_where_it_was_resumed_before(
+    play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]], lives: bool
+) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 7, each=14, world_size=1)
+    async with play(root, command=runs.script(tmp_path)) as pilot:
+        await press(pilot, "R")
+        first = await launched_run(pilot)
+        if not lives:
+            stop(first.path, kill=True)
+            await until(pilot, lambda: not pilot.app.screen.cursor_run.is_alive, "its end", 30)
+        pilot.app.screen.go_to_run(str(root / FAILED))
+        for answer in ("enter", "escape"):
+            await press(pilot, "R")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question", 60)
+            assert "resumed already" in text_of(pilot.app)
+            await press(pilot, answer)
+            assert len(list(root.iterdir())) == 2, f"{answer} says no"
+        await press(pilot, "R")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question", 60)
+        await press(pilot, "y")
+        second = await launched_run(pilot)
+        assert second.path != first.path and second.resumed_from.run == str(root / FAILED)
+        stop(second.path, kill=True)
+        if lives:
+            stop(first.path, kill=True)
+    assert nothing_survives() == []
+
+
+async def test_states_that_are_refused_promise_nothing(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 8, epoch=2, epochs=4, each=None, world_size=None, dataset=[])
+    async with play(root) as pilot:
+        await press(pilot, "r")
+        await until_shown(pilot, "can't be launched: see checkpoint")
+        shown = text_of(pilot.app)
+        assert "epoch 2 of 4, where in it is not known" in shown
+        assert "not known   loses not known" in shown and "loses 0 rows" not in shown
+
+
+async def test_resume_at_once_refuses_in_words(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 1, cut_at=0.5)
+    async with play(root) as pilot:
+        await press(pilot, "R")
+        await until_shown(pilot, "Not resumed")
+        assert [path.name for path in root.iterdir()] == [FAILED]
+
+
+@pytest.mark.parametrize(
+    ("check_id", "row"),
+    [
+        ("topology.world-size", WORLD),
+        ("topology.workers", WORKERS),
+        ("topology.batch", WORLD),
+        ("epoch.rule", POLICY),
+        ("command.found", LAUNCHER),
+        ("place.space", LAUNCHER),
+        ("states.owners", CHECKPOINT),
+        ("source.alive", CHECKPOINT),
+    ],
+)
+def test_a_refusal_is_shown_at_the_row_that_mends_it(check_id: str, row: str) -> None:
+    assert row_of(Check(id=check_id, verdict=Verdict.REFUSE, what="")) == row

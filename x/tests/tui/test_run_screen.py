@@ -1,0 +1,105 @@
+"""A run's page: every checkpoint, the loss, where each split stands, and that it stays live."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.tui.screens.resume import ResumeScreen
+from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
+from tests.tui import runs
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
+
+FAILED = "run-2026-04-24_18-53-41"
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE, (120, 40)], ids=str)
+async def test_checkpoints_newest_first_and_the_default_marked(play: Play, root: Path, size: tuple[int, int]) -> None:
+    async with play(root, size=size) as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "0058")
+        rows = [line.lstrip(" ▌").split() for line in lines_of(pilot.app) if "✓ whole" in line]
+        assert [row[0] for row in rows[:3]] == ["0060", "0059", "0058"] and "4/4" in rows[0]
+        assert "resumes from pretrain 0060" in text_of(pilot.app)
+        if size[0] > 100:
+            assert "← resumes here" in text_of(pilot.app)
+
+
+async def test_where_each_split_stands(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    data = {"uri": "/data", "table": "corpus", "version": 7, "num_rows": runs.ROWS}
+    runs.save(root / FAILED, 60, each=610, data=data)
+    async with play(root) as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "4,880 of 8,000 rows (61 %)")
+        lines = [line for line in lines_of(pilot.app) if line.strip().startswith("split ")]
+        assert len(lines) == runs.SPLITS
+        assert "610 / 1,000   rank 0" in lines[0] and "rank 3" in lines[7]
+        assert lines[0].count("━") / (lines[0].count("━") + lines[0].count("─")) == pytest.approx(0.61, abs=0.03)
+
+
+async def test_the_loss_is_drawn_and_gaps_are_counted(play: Play, root: Path) -> None:
+    run = root / FAILED
+    runs.metrics(run, ["NaN", "Infinity", 1e308, 2.0])
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "no finite number")
+        await until(pilot, lambda: any("⠀" < char <= "⣿" for char in text_of(pilot.app)), "a curve in Braille")
+
+
+@pytest.mark.parametrize("losses", [[2.0], [2.0, 2.0, 2.0]], ids=["one point", "flat"])
+async def test_a_loss_that_does_not_move_has_a_readable_axis(play: Play, tmp_path: Path, losses: list[float]) -> None:
+    run = tmp_path / "checkpoints" / FAILED
+    runs.save(run, 1, loss=2.0)
+    runs.metrics(run, losses)
+    async with play(tmp_path / "checkpoints") as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "1 point  " if len(losses) == 1 else "3 points  ")
+        await until(pilot, lambda: any("⠀" < char <= "⣿" for char in text_of(pilot.app)), "a curve in Braille")
+        ticks = [line.split()[0] for line in lines_of(pilot.app) if "┫" in line and line.split()[0][0].isdigit()]
+        assert {"1.6", "2.0", "2.4"} <= set(ticks)
+        if len(losses) == 1:
+            steps = next(line.split() for line in lines_of(pilot.app) if line.split()[:1] == ["9"])
+            assert steps[:3] == ["9", "10", "11"]
+
+
+async def test_a_run_without_a_save_says_so(play: Play, root: Path) -> None:
+    new = root / "run-2026-04-26_12-00-00"
+    runs.launched(new, ["python", "train.py"], source=root / FAILED)
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "G", "g", "j", "j")
+        await until_shown(pilot, f"nothing saved yet; it began from {FAILED}")
+        await press(pilot, "enter")
+        await until_shown(pilot, "DATA  nothing saved yet")
+
+
+async def test_a_cut_file_says_why(play: Play, root: Path) -> None:
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "j", "j", "enter")
+        await until_shown(pilot, "✗ cut off")
+        assert "passed over" in text_of(pilot.app)
+
+
+async def test_it_stays_live_and_survives_the_end_of_its_directory(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "enter", "j")
+        table = pilot.app.screen.query_one(CheckpointTable)
+        under = table.cursor_key
+        runs.save(root / FAILED, 61, loss=1.2345, each=122, age_seconds=0)
+        await until_shown(pilot, "1.2345", 10)
+        assert table.cursor_key == under
+        shutil.rmtree(root / FAILED)
+        await until_shown(pilot, "its directory is gone", 15)
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_resume_opens_on_the_checkpoint_that_was_chosen(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "enter", "j", "r")
+        assert isinstance(pilot.app.screen, ResumeScreen)
+        await until_shown(pilot, "pretrain 0059")
+        await until_shown(pilot, "after 944 rows")

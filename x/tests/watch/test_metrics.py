@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lavender_tui.model.run import LossPoint
+from lavender_tui.watch.metrics import MAX_LINE_BYTES, MetricsTail, parse_line, thin
+
+
+def lines(*records: object) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metrics.jsonl"
+
+
+def test_appended_lines_arrive_once(path: Path):
+    tail = MetricsTail(str(path))
+    path.write_bytes(lines({"step": 1, "loss": 2.5, "lr": 0.1}))
+    assert tail.read()
+    assert not tail.read()
+    with path.open("ab") as file:
+        file.write(lines({"step": 2, "loss": 2.25}))
+    assert tail.read()
+    assert tail.points == (LossPoint(step=1, loss=2.5, lr=0.1), LossPoint(step=2, loss=2.25))
+
+
+def test_cut_at_every_byte_it_reads_as_a_prefix(path: Path):
+    whole = lines({"step": 1, "loss": 2.5}, {"step": 2, "loss": float("nan")}, {"step": 3, "loss": 1.5, "note": "é"})
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        tail = MetricsTail(str(path))
+        tail.read()
+        assert len(tail.points) == whole[:cut].count(b"\n"), cut
+        assert tail.bad_lines == 0
+        with path.open("ab") as file:
+            file.write(whole[cut:])
+        tail.read()
+        assert [point.step for point in tail.points] == [1, 2, 3]
+        assert tail.bad_lines == 0
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"step": 3, "loss": NaN}', LossPoint(step=3, loss=None)),
+        (b'{"step": 3, "loss": 1e999}', LossPoint(step=3, loss=None)),
+        (b'{"step": 3, "loss": "2.0"}', LossPoint(step=3, loss=None)),
+        (b'{"step": 3, "loss": true}', LossPoint(step=3, loss=None)),
+        (b'{"step": 3}', LossPoint(step=3, loss=None)),
+        (b'{"global_step": 3, "ce_loss": 2}', LossPoint(step=3, loss=2.0)),
+        (b'{"step": 3, "stage": "sft", "ce_loss": 2, "sft_loss": 1.5}', LossPoint(step=3, loss=1.5)),
+        (b'{"step": 3, "val_loss": 4, "lr": -Infinity}', LossPoint(step=3, loss=4.0)),
+        (b'{"step": 3.5, "loss": 1}', None),
+        (b'{"step": true, "loss": 1}', None),
+        (b'{"step": 99999999999999999999, "loss": 1}', None),
+        (b"[1, 2]", None),
+        (b"\xff\xfe", None),
+        (b"step=3 loss=1", None),
+        (b"[" * 200_000, None),
+        (b'{"step": ' + b"1" * 5000 + b"}", None),
+    ],
+)
+def test_a_line_is_a_point_or_nothing(line: bytes, expected: LossPoint | None):
+    assert parse_line(line) == expected
+
+
+def test_bad_lines_are_counted_and_passed_over(path: Path):
+    path.write_bytes(b"\x00\x00\n" + lines({"step": 1, "loss": 1.0}) + b"what\n\n" + lines({"step": 2, "loss": 0.5}))
+    tail = MetricsTail(str(path))
+    tail.read()
+    assert [point.step for point in tail.points] == [1, 2]
+    assert tail.bad_lines == 2
+
+
+def test_a_record_about_something_else_than_a_step_is_no_bad_line(path: Path):
+    path.write_bytes(lines({"step": 1, "loss": 1.0}, {"event": "end", "at_step": 1}) + b"[1]\n")
+    tail = MetricsTail(str(path))
+    tail.read()
+    assert [point.step for point in tail.points] == [1]
+    assert tail.bad_lines == 1  # the list
+
+
+def test_a_truncated_file_starts_anew(path: Path):
+    path.write_bytes(lines(*({"step": step, "loss": 1.0} for step in range(50))))
+    tail = MetricsTail(str(path))
+    tail.read()
+    path.write_bytes(lines({"step": 7, "loss": 3.0}))
+    assert tail.read()
+    assert tail.points == (LossPoint(step=7, loss=3.0),)
+
+
+def test_a_replaced_file_of_the_same_length_starts_anew(path: Path):
+    path.write_bytes(lines({"step": 1, "loss": 1.0}))
+    tail = MetricsTail(str(path))
+    tail.read()
+    other = path.with_name("new")
+    other.write_bytes(lines({"step": 2, "loss": 2.0}))
+    os.replace(other, path)
+    assert tail.read()
+    assert tail.points == (LossPoint(step=2, loss=2.0),)
+
+
+def test_a_vanished_file_leaves_nothing(path: Path):
+    path.write_bytes(lines({"step": 1, "loss": 1.0}))
+    tail = MetricsTail(str(path))
+    tail.read()
+    path.unlink()
+    assert tail.read()
+    assert not tail.read()
+    assert tail.points == ()
+    assert not tail.is_behind
+
+
+def test_a_budget_is_kept_and_the_rest_comes_later(path: Path):
+    path.write_bytes(lines(*({"step": step, "loss": 1.0} for step in range(1000))))
+    tail = MetricsTail(str(path), max_points=5000)
+    tail.read(budget_bytes=100)
+    assert tail.is_behind
+    assert len(tail.points) < 20
+    while tail.is_behind:
+        tail.read(budget_bytes=5000)
+    assert [point.step for point in tail.points] == list(range(1000))
+
+
+def test_an_endless_line_is_one_bad_line_and_no_memory(path: Path):
+    path.write_bytes(b"x" * (3 * MAX_LINE_BYTES) + b"\n" + lines({"step": 1, "loss": 1.0}))
+    tail = MetricsTail(str(path))
+    tail.read()
+    assert tail.bad_lines == 1
+    assert tail.points == (LossPoint(step=1, loss=1.0),)
+
+
+def test_many_points_stay_few_and_keep_their_extremes(path: Path):
+    losses = [2.0 + (step % 7) / 100 for step in range(30_000)]
+    losses[1234], losses[20_000] = 99.0, -5.0
+    path.write_bytes(lines(*({"step": step, "loss": loss} for step, loss in enumerate(losses))))
+    tail = MetricsTail(str(path), max_points=500)
+    tail.read(budget_bytes=1 << 30)
+    kept = tail.points
+    assert len(kept) < 1000
+    assert {99.0, -5.0} <= {point.loss for point in kept}
+    assert [point.step for point in kept] == sorted(point.step for point in kept)
+    assert kept[-1].step == 29_999
+
+
+def test_progress_is_a_moving_step_not_a_growing_file(path: Path):
+    path.write_bytes(lines({"step": 5, "loss": 1.0}))
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    tail = MetricsTail(str(path))
+    tail.read()
+    with path.open("ab") as file:
+        file.write(lines({"step": 5, "loss": 1.0}))
+    tail.read()
+    assert tail.progressed_ns == 1_000_000_000 * 10**9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)), min_size=40, max_size=400),
+    st.integers(8, 40),
+)
+def test_thinning_keeps_order_extremes_and_the_newest(losses: list[float | None], target: int):
+    points = [LossPoint(step=step, loss=loss) for step, loss in enumerate(losses)]
+    kept = thin(points, target)
+    finite = [loss for loss in losses if loss is not None]
+    assert len(kept) <= target + 3
+    assert [point.step for point in kept] == sorted({point.step for point in kept})
+    assert kept[-1] == points[-1]
+    if finite:
+        shown = [point.loss for point in kept if point.loss is not None]
+        assert (min(shown), max(shown)) == (min(finite), max(finite))
