@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from lavender_tui.model.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from lavender_tui.model.proof import Begin, Proof
 
 RUN_NAME = re.compile(r"run-([0-9]{4})-([0-9]{2})-([0-9]{2})_([0-9]{2})-([0-9]{2})-([0-9]{2})")
 STALL_INTERVALS = 3  # a live run silent for more than this many of its own save intervals is stalled
@@ -88,6 +92,9 @@ class Run:
     resumed_from: Lineage | None = None
     end: EndFacts | None = None
     losses: tuple[LossPoint, ...] = ()  # from metrics.jsonl, else from the checkpoints; decimated
+    losses_by: str = "step"  # what LossPoint.step counts: "step", or "save" where the checkpoints tell no step
+    begin: Begin | None = None  # what the training wrote when it began
+    proof: Proof | None = None  # did it carry on? Only for a run with a resume plan
     warnings: tuple[str, ...] = ()
 
     @property

@@ -6,9 +6,13 @@ import json
 import math
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lavender_tui.model.continuity import FEW
 from lavender_tui.model.run import LossPoint
+
+if TYPE_CHECKING:
+    from lavender_tui.model.proof import Begin
 
 METRICS_NAME = "metrics.jsonl"
 CHUNK_BYTES = 1 << 16
@@ -22,6 +26,8 @@ class MetricsTail:
 
     A last line without its newline is not yet there. A file that was replaced or became shorter is read anew from its
     start. `bad_lines` counts lines that are no JSON object with a step; they are passed over.
+    `begin` is what the training wrote when it began (the newest one, where workers were started again), and `first` the
+    first few points with a loss since then.
     """
 
     def __init__(self, path: str, *, max_points: int = MAX_POINTS) -> None:
@@ -29,6 +35,8 @@ class MetricsTail:
         self.bad_lines = 0
         self.progressed_ns: int | None = None  # mtime of the file when the step last moved
         self.is_behind = True  # more lies there than was read so far
+        self.begin: Begin | None = None
+        self.first: tuple[LossPoint, ...] = ()
         self._max_points = max_points
         self._points: list[LossPoint] = []
         self._identity: tuple[int, int] | None = None
@@ -86,14 +94,31 @@ class MetricsTail:
     def _take_line(self, line: bytes) -> None:
         point = parse_line(line)
         if point is None:
-            self.bad_lines += not _is_other_record(line)
+            self._take_other(line)
             return
         self._points.append(point)
+        if len(self.first) < FEW and _tells_loss(point):
+            self.first += (point,)
         if len(self._points) >= 2 * self._max_points:
             self._points = thin(self._points, self._max_points)
 
+    def _take_other(self, line: bytes) -> None:
+        """A record about something else than a step, such as how the training began or ended; anything else is bad."""
+        from lavender_tui.model.proof import read_begin  # the first rows on the screen don't wait for it
+
+        record = _other_record(line)
+        begin = read_begin(record) if record is not None else None
+        self.bad_lines += record is None
+        if begin is None:
+            return
+        if self.begin is not None:  # started again in the same place: its own points are the last `logged` ones
+            own = self._points[-begin.logged :] if begin.logged else []
+            self.first = tuple(point for point in own if _tells_loss(point))[:FEW]
+        self.begin = begin
+
     def _forget(self) -> bool:
         had = bool(self._points)
+        self.begin, self.first = None, ()
         self._points, self._identity, self._torn = [], None, b""
         self._offset = self.bad_lines = 0
         self._skipping, self.progressed_ns = False, None
@@ -113,18 +138,20 @@ def parse_line(line: bytes) -> LossPoint | None:
         return None
     name = _loss_name(record)
     loss = None if name is None else _finite(record[name])
-    return LossPoint(
-        step=step, loss=loss, lr=_finite(record.get("lr")), is_no_number=name is not None and loss is None
-    )
+    return LossPoint(step=step, loss=loss, lr=_finite(record.get("lr")), is_no_number=name is not None and loss is None)
 
 
-def _is_other_record(line: bytes) -> bool:
+def _other_record(line: bytes) -> dict[str, Any] | None:
     """A whole record about something else than a step, such as how the training ended: nothing is wrong with it."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(record, dict) and not any(key in record for key in _STEP_KEYS)
+        return None
+    return record if isinstance(record, dict) and not any(key in record for key in _STEP_KEYS) else None
+
+
+def _tells_loss(point: LossPoint) -> bool:
+    return point.loss is not None or point.is_no_number
 
 
 def _loss_name(record: dict[str, Any]) -> str | None:
