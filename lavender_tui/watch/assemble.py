@@ -26,6 +26,7 @@ from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Found, Listing
 from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
+from lavender_tui.watch.proving import proof_of
 from lavender_tui.watch.records import Papers
 
 UNREAD_FORMAT = "…"
@@ -81,6 +82,7 @@ def assemble(
     )
     state, reason = decide_state(facts)
     started_at = started_at_from_name(os.path.basename(listing.path))
+    losses, losses_by = _losses(tail, flagged)
     return Run(
         path=listing.path,
         root=root,
@@ -101,7 +103,10 @@ def assemble(
         launched_command=(papers.launch.command or papers.launch.argv) if papers.launch else (),
         resumed_from=papers.resumed_from,
         end=papers.end,
-        losses=_losses(tail, flagged),
+        losses=losses,
+        losses_by=losses_by,
+        begin=tail.begin if tail is not None else None,
+        proof=proof_of(listing, index, tail),
         warnings=_warnings(listing, papers, ignored, processes, times, tail, started_at, now),
     )
 
@@ -233,15 +238,19 @@ def _tail(listing: Listing, index: Index, budget_bytes: int) -> MetricsTail | No
     return tail
 
 
-def _losses(tail: MetricsTail | None, checkpoints: Sequence[Checkpoint]) -> tuple[LossPoint, ...]:
+def _losses(tail: MetricsTail | None, checkpoints: Sequence[Checkpoint]) -> tuple[tuple[LossPoint, ...], str]:
+    """(the curve, what its points count: "step", or "save" where the checkpoints tell no step). Never both in one."""
     if tail is not None and (points := tail.points):
-        return points
-    saved = []
-    for one in checkpoints:
-        at = one.step if one.step is not None else one.save_count
-        if at is not None and (one.loss is not None or one.loss_text is not None):
-            saved.append(LossPoint(step=at, loss=one.loss, lr=one.lr, is_no_number=one.loss is None))
-    return tuple(saved)
+        return points, "step"
+    told = [one for one in checkpoints if one.loss is not None or one.loss_text is not None]
+    by = "step" if any(one.step is not None for one in told) else "save"
+    saved = [(one.step if by == "step" else one.save_count, one) for one in told]
+    points = tuple(
+        LossPoint(step=at, loss=one.loss, lr=one.lr, is_no_number=one.loss is None)
+        for at, one in saved
+        if at is not None
+    )
+    return points, by
 
 
 def _format(checkpoints: Sequence[Checkpoint], newest: Checkpoint | None, path: str) -> str:
