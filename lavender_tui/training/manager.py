@@ -14,6 +14,7 @@ from lavender_tui.training import data_state, metrics_log, weights
 from lavender_tui.training.begin_line import BeginLine
 from lavender_tui.training.cadence import Cadence, StepCount
 from lavender_tui.training.data_state import RankReport
+from lavender_tui.training.estimate import Pace, remaining_hours
 from lavender_tui.training.plain import as_plain
 from lavender_tui.training.provenance import Pins
 from lavender_tui.training.ranks import current_ranks, first_does
@@ -74,7 +75,7 @@ class CheckpointManager:
         self._model, self._model_cfg, self._table = model, model_cfg, table
         self._optimizer: Any = None
         self._scheduler: Any = None
-        self._steps = StepCount(begin.global_step if begin else 0)
+        self._steps, self._pace = StepCount(begin.global_step if begin else 0), Pace()
         checkpoint = begin.checkpoint if begin else None
         self._begin_line = BeginLine(self._ranks, at_step=self._steps.value, checkpoint=checkpoint)
         pins = Pins(os.path.basename(self.run_dir), begin.pins if begin else None) if pin else None
@@ -175,6 +176,7 @@ class CheckpointManager:
         self._check(stage, extra)
         self._tell_begin(epoch)
         self._steps.called()
+        self._pace.stepped(self._steps.value)
         due = self._ranks.is_first and self._cadence.is_due
         due, terminate, user = self._ranks.vote([due, self._signals.terminate, self._signals.user])
         if not (due or terminate or user):
@@ -263,22 +265,23 @@ class CheckpointManager:
         path = os.path.join(self.run_dir, file_name(stage, count))
         model_state, optimizer_state = whole or weights.take(self._model, self._optimizer)
         complete = bool(fields.get("epoch_complete", False))
-        write_checkpoint(
-            path,
-            {
-                "model_state_dict": model_state,
-                "optimizer_state_dict": optimizer_state,
-                "model_cfg": as_plain(self._model_cfg) if self._model_cfg is not None else {},
-                "stage": stage,
-                "save_count": count,
-                **self._fields(stage, {**fields, "epoch_complete": complete}),
-                "global_step": self._steps.value,
-                "world_size": self._ranks.world_size,
-                **({"scheduler_state_dict": as_plain(self._scheduler.state_dict())} if self._scheduler else {}),
-                **self._reading.stored(reports, self._steps, epoch_complete=complete),
-                "versions": _versions(),
-            },
-        )
+        content = {
+            "model_state_dict": model_state,
+            "optimizer_state_dict": optimizer_state,
+            "model_cfg": as_plain(self._model_cfg) if self._model_cfg is not None else {},
+            "stage": stage,
+            "save_count": count,
+            **self._fields(stage, {**fields, "epoch_complete": complete}),
+            "global_step": self._steps.value,
+            "world_size": self._ranks.world_size,
+            **({"scheduler_state_dict": as_plain(self._scheduler.state_dict())} if self._scheduler else {}),
+            **self._reading.stored(reports, self._steps, epoch_complete=complete),
+            "versions": _versions(),
+        }
+        hours = remaining_hours(content, self._pace.seconds_a_step(self._steps.value))
+        if hours is not None:
+            content.setdefault("remaining_hours", hours)
+        write_checkpoint(path, content)
         return path
 
     def _fields(self, stage: str, fields: dict[str, Any]) -> dict[str, Any]:
