@@ -68,7 +68,10 @@ def _repeats(plan: ResumePlan) -> str:
     replayed = plan.start.samples_replayed
     if plan.start.policy is Policy.EXACT and (replayed is None or plan.dataset is None):
         return "not known   loses not known"
+    skipped = plan.start.samples_skipped
     loses = "0 rows" if plan.start.policy is not Policy.SKIP_EPOCH else "the rest of this epoch"
+    if skipped is not None:
+        loses = text.plural(skipped, "row")
     repeated = "what it read of this epoch" if replayed is None else text.plural(replayed, "row")
     return f"{repeated}   loses {loses}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,6 +70,12 @@ def test_every_policy_says_what_it_costs(
 ) -> None:
     lines = said(plan(policy, dataset=dataset, replayed=replayed))
     assert (lines["starts"], lines["repeats"]) == (starts, repeats)
+
+
+@pytest.mark.parametrize(("skipped", "shown"), [(3_120, "3,120 rows"), (1, "1 row"), (0, "0 rows")])
+def test_what_is_skipped_is_counted_where_it_is_known(skipped: int, shown: str) -> None:
+    of = plan(Policy.SKIP_EPOCH, dataset=MERGED, replayed=0)
+    assert said(replace(of, start=replace(of.start, samples_skipped=skipped)))["repeats"] == f"0 rows loses {shown}"
 
 
 def test_an_epoch_that_nobody_recorded_is_named_so() -> None:

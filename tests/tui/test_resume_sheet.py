@@ -214,7 +214,7 @@ async def test_resume_at_once_says_what_it_did_or_why_not(
         stop((await launched_run(pilot)).path, kill=True)
 
 
-@pytest.mark.parametrize("lives", [True, False], ids=["which lives", "which has ended"])
+@pytest.mark.parametrize("lives", [True, False], ids=["which lives", "which has saved and ended"])
 async def test_resume_at_once_asks_where_it_was_resumed_before(
     play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]], lives: bool
 ) -> None:
@@ -224,6 +224,7 @@ async def test_resume_at_once_asks_where_it_was_resumed_before(
         await press(pilot, "R")
         first = await launched_run(pilot)
         if not lives:
+            runs.save(Path(first.path), 1, each=15, world_size=1)
             stop(first.path, kill=True)
             await until(pilot, lambda: not pilot.app.screen.cursor_run.is_alive, "its end", 30)
         pilot.app.screen.go_to_run(str(root / FAILED))

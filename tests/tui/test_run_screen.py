@@ -58,7 +58,8 @@ async def test_a_loss_that_does_not_move_has_a_readable_axis(play: Play, tmp_pat
     async with play(tmp_path / "checkpoints") as pilot:
         await press(pilot, "enter")
         await until_shown(pilot, "1 point  " if len(losses) == 1 else "3 points  ")
-        await until(pilot, lambda: any("⠀" < char <= "⣿" for char in text_of(pilot.app)), "a curve in Braille")
+        drawn = "●" if len(losses) == 1 else "⣀⠤⠒⠉"
+        await until(pilot, lambda: any(one in text_of(pilot.app) for one in drawn), "the curve")
         ticks = [line.split()[0] for line in lines_of(pilot.app) if "┫" in line and line.split()[0][0].isdigit()]
         assert {"1.6", "2.0", "2.4"} <= set(ticks)
         if len(losses) == 1:

@@ -91,7 +91,10 @@ class LossPlot(Container):
             self._plot.set_xlimits(first, last)
             self._plot.set_xticks(_whole_steps(first, last))
             self._plot.set_ylimits(*roomy(min(losses), max(losses)))
-            self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
+            if len(set(shown)) == 1:  # a line of one point would be nothing
+                self._plot.scatter(steps[:1], losses[:1], marker="●", marker_style=self._line_style())
+            else:
+                self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
         self._plot.display = bool(shown)
 
     def _say(self, words: str) -> None:
