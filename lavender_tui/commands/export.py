@@ -18,7 +18,7 @@ from lavender_tui.commands import places
 from lavender_tui.commands.printing import put_line
 from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.model import text
-from lavender_tui.model.export import EXPORT_FORMAT, EXPORT_VERSION, RUN_COLUMNS, export_document, run_document
+from lavender_tui.model.export import EXPORT_FORMAT, EXPORT_VERSION, RUN_COLUMNS, export_document, run_documents
 from lavender_tui.model.run import Run
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def render(runs: Sequence[Run], *, form: str, roots: Sequence[str]) -> str:
     if form == "json":
         document = export_document(runs, host=socket.gethostname(), roots=roots, now=time.time())
         return text.strict_json(document, indent=2) + "\n"
-    documents = [run_document(one) for one in runs]
+    documents = run_documents(runs)
     if form == "jsonl":
         return "".join(text.strict_json(document) + "\n" for document in documents)
     return render_csv(documents) if form == "csv" else render_md(documents)
@@ -117,7 +117,7 @@ def _write_changes(changes: queue.Queue[Snapshot | None]) -> int:
             continue
         if snapshot is None:
             return 0
-        now = {one.key: run_document(one) for one in snapshot.runs}
+        now = {one.key: document for one, document in zip(snapshot.runs, run_documents(snapshot.runs), strict=True)}
         for key, document in now.items():
             if shown.get(key) != document:
                 put_line(document)

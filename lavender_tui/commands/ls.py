@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import put_json, put_table, say
 from lavender_tui.model import text
-from lavender_tui.model.export import run_document
+from lavender_tui.model.export import run_documents
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import trend
 
@@ -22,7 +22,7 @@ def run(roots: Sequence[str], *, as_json: bool = False) -> int:
     named = places.resolve_roots(roots)
     runs = scan(named)
     if as_json:
-        put_json([run_document(one) for one in runs])
+        put_json(run_documents(runs))
         return 0
     if not runs:
         say(f"no runs in {', '.join(named)}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.lineage import Family, Link
 from lavender_tui.model.plan import Policy, Proposal
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
+
+if TYPE_CHECKING:
+    from lavender_tui.model.proof import Proof
 
 EXPORT_FORMAT = "lavender-export"
 EXPORT_VERSION = 1
@@ -28,12 +32,24 @@ def export_document(runs: Sequence[Run], *, host: str, roots: Sequence[str], now
         "generated_at": text.iso(now),
         "host": host,
         "roots": [text.utf8(root) for root in roots],
-        "runs": [run_document(run) for run in runs],
+        "runs": run_documents(runs),
     }
 
 
-def run_document(run: Run) -> dict[str, Any]:
-    """One RUN of the export, its checkpoints within it."""
+def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Each RUN, with its lineage through the others."""
+    family = Family(runs)
+    return [run_document(run, family) for run in runs]
+
+
+def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
+    """One RUN of the export, its checkpoints within it; `family` is the runs among which its ancestors are found.
+
+    `proof` is null for a run without a resume plan, else {verdict, words, evidence: [{id, agrees, what}]}; `agrees` is
+    null for what could not be compared. `lineage` is [{run, from_step}], the first start first and the run itself
+    last: `run` is a path, `from_step` the step of the checkpoint that it was resumed from, null for a first start and
+    where it isn't known. What an older run did after that step is not in the weights of the younger one.
+    """
     newest = run.newest
     resumed = run.resumed_from
     return {
@@ -56,9 +72,20 @@ def run_document(run: Run) -> dict[str, Any]:
         "pid": run.pid,
         "host": run.host,
         "resumed_from": {"run": text.utf8(resumed.run), "checkpoint": resumed.checkpoint} if resumed else None,
+        "lineage": lineage_document((family or Family((run,))).ancestry(run)),
+        "proof": proof_document(run.proof) if run.proof is not None else None,
         "warnings": list(run.warnings),
         "checkpoints": [checkpoint_document(checkpoint) for checkpoint in run.checkpoints],
     }
+
+
+def lineage_document(chain: Sequence[Link]) -> list[dict[str, Any]]:
+    return [{"run": text.utf8(link.path), "from_step": link.from_step} for link in chain]
+
+
+def proof_document(proof: Proof) -> dict[str, Any]:
+    evidence = [{"id": one.id, "agrees": one.agrees, "what": one.what} for one in proof.evidence]
+    return {"verdict": proof.verdict.value, "words": proof.words, "evidence": evidence}
 
 
 def checkpoint_document(checkpoint: Checkpoint, *, with_keys: bool = False) -> dict[str, Any]:
