@@ -79,7 +79,8 @@ def _repeats(plan: ResumePlan) -> str:
 def _ranks(plan: ResumePlan) -> list[list[Span]]:
     splits, world = _num_splits(plan), plan.world_size
     if not splits or world < 1 or splits % world:
-        return [_line("ranks", text.plural(world, "rank"))]
+        shared = f": {text.plural(splits, 'split')} can't be shared by them" if splits else ""
+        return [_line("ranks", text.plural(world, "rank") + shared)]
     spans: list[Span] = [(f"{'ranks':<{_LABEL}}", "quiet")]
     for rank in range(min(world, _MOST_RANKS)):
         owned = owned_splits(rank, world, splits)
@@ -97,8 +98,9 @@ def _batch(plan: ResumePlan) -> str:
     if batch.global_size is None:
         return "as the script says: the checkpoint does not record it"
     words = text.count(batch.global_size)
-    if batch.per_rank is not None:
-        words += f" = {plan.world_size} × {text.count(batch.per_rank)}"
+    if batch.per_rank is None:
+        return f"{words}, which {text.plural(plan.world_size, 'rank')} can't share"
+    words += f" = {plan.world_size} × {text.count(batch.per_rank)}"
     before = plan.world_size_previous
     if before and before != plan.world_size and batch.global_size % before == 0:
         words += f" (was {before} × {text.count(batch.global_size // before)})"

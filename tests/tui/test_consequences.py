@@ -78,6 +78,13 @@ def test_what_is_skipped_is_counted_where_it_is_known(skipped: int, shown: str) 
     assert said(replace(of, start=replace(of.start, samples_skipped=skipped)))["repeats"] == f"0 rows loses {shown}"
 
 
+def test_ranks_that_can_not_share_are_promised_no_batches() -> None:
+    of = plan(Policy.EXACT, dataset=MERGED, replayed=0)
+    lines = said(replace(of, world_size=3, batch=replace(of.batch, per_rank=None)))
+    assert lines["ranks"] == "3 ranks: 4 splits can't be shared by them"
+    assert lines["batch"] == "8, which 3 ranks can't share"
+
+
 def test_an_epoch_that_nobody_recorded_is_named_so() -> None:
     lines = said(plan(Policy.REPLAY_EPOCH, dataset=None, replayed=None, epoch=None, start=1))
     assert lines["starts"] == "epoch 1 of 4 (the checkpoint names none), from its first batch"

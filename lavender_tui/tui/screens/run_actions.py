@@ -83,7 +83,7 @@ class RunActions(Screen[None], inherit_bindings=False):
 
     def _begin_resume(self, path: str, *, again: bool) -> None:
         name = clean(path.rstrip("/").rsplit("/", 1)[-1], 80)
-        self.notify(name, title="Resuming once more" if again else "Resuming", markup=False, timeout=3)
+        self.notify(name, title="Resuming once more" if again else "Checking, then resuming", markup=False, timeout=3)
         self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
 
     @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
