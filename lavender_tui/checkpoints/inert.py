@@ -17,7 +17,7 @@ from typing import Any
 from lavender_tui.checkpoints.limits import CutShort, Damaged, Limits, OverLimit
 from lavender_tui.checkpoints.objects import Global, Inert, Key, Tensor
 from lavender_tui.checkpoints.opcodes import LONGEST_LINE, RARE
-from lavender_tui.checkpoints.rebuild import TENSOR_V2, new_global
+from lavender_tui.checkpoints.rebuild import TENSOR_V2, inner_tensors, new_global
 from lavender_tui.checkpoints.tensor_runs import OPS_PER_TENSOR, TensorRuns
 
 _OPS_BETWEEN_LOOKS = 8192  # some 3 ms of work between two looks at the limits
@@ -280,9 +280,17 @@ class Machine:
             except (IndexError, TypeError, ValueError, AttributeError):
                 return Inert(maker, args)
             if type(made) is Tensor and not _is_held(made, args):
+                if made.kind:
+                    self._leave_out(inner_tensors(maker, args))
                 self.tensors.append(made)
             return made
         return Inert(maker, args)
+
+    def _leave_out(self, inner: list[Tensor]) -> None:
+        """What a tensor is made of is none of its own. Its parts were read just before it, so they are the last."""
+        if inner:
+            ids = {id(one) for one in inner}
+            self.tensors[-len(inner) :] = [one for one in self.tensors[-len(inner) :] if id(one) not in ids]
 
     def set_items(self, target: Any, flat: list[Any]) -> None:
         """`flat` is key, value, key, value … An odd length raises IndexError."""

@@ -12,7 +12,9 @@ from lavender_tui.checkpoints.collector import collector_paused
 from lavender_tui.checkpoints.container import Tree, read_open
 from lavender_tui.checkpoints.files import OpenFile, file_facts
 from lavender_tui.checkpoints.formats import Content, Fields, read_fields
-from lavender_tui.checkpoints.limits import Foreign, Limits, OverLimit
+from lavender_tui.checkpoints.limits import CutShort, Damaged, Foreign, Limits, OverLimit
+from lavender_tui.checkpoints.names import is_one_of_ranks
+from lavender_tui.checkpoints.parts import family_of, likely_family
 from lavender_tui.checkpoints.refused import refused_globals
 from lavender_tui.checkpoints.states import states_of
 from lavender_tui.checkpoints.weights import count_elements, tensors_in
@@ -43,7 +45,8 @@ def read_checkpoint(
     listed again for its rank files. A file that can't be read keeps its row: stage and save_count from its name.
     """
     with collector_paused():
-        return _Reading(path, known, time.time() if now is None else now).record(names, limits or Limits())
+        here = None if names is None else tuple(names)
+        return _Reading(path, known, time.time() if now is None else now).record(here, limits or Limits())
 
 
 @dataclass(slots=True)
@@ -99,10 +102,15 @@ class _Reading:
         what = error.what if isinstance(error, LavenderError) else str(error)
         wholeness = getattr(error, "wholeness", Wholeness.UNREADABLE)
         wholeness, reason = self.judge(wholeness, what)
-        stage, count = parse_name(os.path.basename(self.path))
+        name = os.path.basename(self.path)
+        stage, count = parse_name(name)
+        format = error.kind if isinstance(error, Foreign) else _format_of_name(self.path)
+        family = likely_family(name) if isinstance(error, CutShort | Damaged | OverLimit) else None
+        if family is not None:  # cut or whole, it would be none
+            format, wholeness, reason = family.format, Wholeness.FOREIGN, family.reason
         return Checkpoint(
             path=self.path,
-            format=error.kind if isinstance(error, Foreign) else _format_of_name(self.path),
+            format=format,
             facts=self.facts,
             wholeness=wholeness,
             reason=reason,
@@ -113,10 +121,15 @@ class _Reading:
     def with_content(self, tree: Tree, names: Iterable[str] | None, limits: Limits) -> Checkpoint:
         name = os.path.basename(self.path)
         stage, count = parse_name(name)
-        fields = read_fields(Content(value=tree.value, name=name, container=tree.container))
+        content = Content(value=tree.value, name=name, container=tree.container)
+        fields = read_fields(content)
         wholeness, reason = self.judge(tree.wholeness, tree.reason)
         refused = refused_globals(tree.globals)
         model = tensors_in(fields.model)
+        shared = is_one_of_ranks(self.path, names)
+        family = family_of(content, fields.format, has_model=bool(model), is_one_of_ranks=shared)
+        if family is not None:
+            fields.format, wholeness, reason = family.format, Wholeness.FOREIGN, family.reason
         parameters, odd = count_elements(model)
         data, versions = _plain_dict(fields, "data"), _plain_dict(fields, "versions")
         _warn(fields, refused, odd)

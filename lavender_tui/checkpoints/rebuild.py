@@ -83,6 +83,13 @@ def _sparse(args: tuple[Any, ...]) -> Tensor:
     return Tensor(values.dtype if type(values) is Tensor else "unknown", sizes(shape), kind=layout)
 
 
+def inner_tensors(maker: Global, args: tuple[Any, ...]) -> list[Tensor]:
+    """What one tensor is made of: the scales and zero points of a quantised one, indices and values of a sparse one."""
+    place = 4 if maker.rebuild is _quantised else 1 if maker.rebuild is _sparse else len(args)
+    inside = args[place] if place < len(args) else ()
+    return [one for one in inside if type(one) is Tensor] if type(inside) in (tuple, list) else []
+
+
 def _from_numpy(args: tuple[Any, ...]) -> Tensor:
     return Tensor(_dtype(args[1]), sizes(args[0].state[1]))
 

@@ -35,10 +35,23 @@ def tensors_in(top: Any) -> list[Tensor]:
 
 
 def _inside(value: Inert) -> list[Any]:
-    """Of a pickled torch module its parameters, buffers and sub-modules (its state dict), else everything."""
+    """Of a pickled torch module what its state dict has (no buffer that isn't persistent), else everything."""
     if type(value.state) is dict and "_parameters" in value.state:
-        return [value.state.get(part) for part in ("_modules", "_buffers", "_parameters")]
+        state = value.state
+        return [state.get("_modules"), *_persistent_buffers(state), state.get("_parameters")]
     return [value.state, *(value.items or ()), *(child for _, child in value.pairs or ())]
+
+
+def _persistent_buffers(state: dict[Any, Any]) -> list[Any]:
+    """A module's buffers without those that its state dict leaves out; their names are a pickled set."""
+    buffers, left_out = state.get("_buffers"), state.get("_non_persistent_buffers_set")
+    if type(buffers) is not dict:
+        return []
+    listed: Any = ()
+    if type(left_out) is Inert:
+        listed = left_out.items or (left_out.args[0] if type(left_out.args) is tuple and left_out.args else ())
+    names = {name for name in listed if type(name) is str} if type(listed) in (list, tuple) else set()
+    return [buffer for name, buffer in buffers.items() if name not in names]
 
 
 def count_elements(tensors: list[Tensor]) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
+from lavender_tui.checkpoints.parts import FAMILIES
 from lavender_tui.launch.identity import host_name
 from lavender_tui.launch.record import LaunchRecord, this_machine
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
@@ -18,6 +19,7 @@ from lavender_tui.model.run import (
     LossPoint,
     Run,
     RunFacts,
+    RunState,
     decide_state,
     started_at_from_name,
 )
@@ -54,13 +56,14 @@ def assemble(
     must_read_newest: bool = True,
     metrics_budget_bytes: int = 8 << 20,
 ) -> Run | None:
-    """The Run of one directory; None where it turns out to hold no checkpoint and has no run's name or record.
+    """The Run of one directory; None where it holds no checkpoint, nor a part of one, and has no run's name or record.
 
     The newest checkpoint is read in any case (unless `must_read_newest` is off); the others are as long as `may_read()`
     says so, newest first. What isn't read is listed by its name, as `Wholeness.UNREAD`. Never raises.
     """
-    checkpoints, ignored = read_checkpoints(listing, index, may_read, must_read_newest)
-    if not checkpoints and not papers.has_launch and not RUN_NAME.fullmatch(os.path.basename(listing.path)):
+    checkpoints, ignored, parts = read_checkpoints(listing, index, may_read, must_read_newest)
+    is_named_run = RUN_NAME.fullmatch(os.path.basename(listing.path)) is not None
+    if not (checkpoints or parts or papers.has_launch or is_named_run):
         return None
     tail = _tail(listing, index, metrics_budget_bytes)
     flagged = flag_rank_states(checkpoints)
@@ -81,13 +84,16 @@ def assemble(
         save_interval_seconds=times.interval and max(times.interval, SHORTEST_INTERVAL_SECONDS),
     )
     state, reason = decide_state(facts)
+    said = _said_of_parts(parts)
+    if said and not checkpoints and state is RunState.IDLE:
+        reason = said[0]
     started_at = started_at_from_name(os.path.basename(listing.path))
     losses, losses_by = _losses(tail, flagged)
     return Run(
         path=listing.path,
         root=root,
         name=os.path.basename(listing.path) or listing.path,
-        format=_format(flagged, newest, listing.path),
+        format=_format(flagged, newest, listing.path, parts),
         state=state,
         state_reason=reason,
         checkpoints=flagged,
@@ -107,7 +113,7 @@ def assemble(
         losses_by=losses_by,
         begin=tail.begin if tail is not None else None,
         proof=proof_of(listing, index, tail),
-        warnings=_warnings(listing, papers, ignored, processes, times, tail, started_at, now),
+        warnings=_warnings(listing, papers, [*said, *ignored], processes, times, tail, started_at, now),
     )
 
 
@@ -120,10 +126,14 @@ def _without_finished_supervisor(processes: tuple[LiveProcess, ...], end: EndFac
 
 def read_checkpoints(
     listing: Listing, index: Index, may_read: MayRead, must_read_newest: bool = True
-) -> tuple[list[Checkpoint], list[str]]:
-    """(checkpoints, oldest first by what they say of themselves; warnings on files that are none)."""
+) -> tuple[list[Checkpoint], list[str], dict[str, list[str]]]:
+    """(checkpoints, oldest first by what they say of themselves; warnings on files that are none; parts by format).
+
+    Parts are the files of `listing.parts`, and those whose content says that they are one.
+    """
     checkpoints: list[Checkpoint] = []
     ignored: list[str] = []
+    parts = {format: list(names) for format, names in listing.parts.items()}
     tries = 0 if must_read_newest else NEWEST_TRIES
     for found in sorted(listing.found, key=_name_order, reverse=True):
         checkpoint = index.known(found.path, found.facts, found.companions)
@@ -133,13 +143,15 @@ def read_checkpoints(
             checkpoints.append(unread(found))
             continue
         tries = NEWEST_TRIES if checkpoint.is_whole else tries + 1
-        if (why := _why_ignored(found, checkpoint)) is not None:
+        if _is_part(found, checkpoint):
+            parts.setdefault(checkpoint.format, []).append(found.name)
+        elif (why := _why_ignored(found, checkpoint)) is not None:
             ignored.append(why)
         else:
             checkpoints.append(checkpoint)
     index.keep_only(listing.path, (found.path for found in listing.found))
     checkpoints.sort(key=lambda one: (*one.order, one.facts.mtime_ns, one.path))
-    return checkpoints, sorted(ignored)
+    return checkpoints, sorted(ignored), parts
 
 
 def unread(found: Found) -> Checkpoint:
@@ -172,6 +184,18 @@ def _name_order(found: Found) -> tuple[int, int, int]:
     numbers = _NUMBERS.findall(found.name)
     last = int(numbers[-1]) if numbers and len(numbers[-1]) < 19 else -1
     return (save_count if save_count is not None else -1, last, found.facts.mtime_ns)
+
+
+def _is_part(found: Found, checkpoint: Checkpoint) -> bool:
+    """Another program's part is said with the others of its kind; one that is named like ours keeps its row."""
+    foreign = checkpoint.wholeness is Wholeness.FOREIGN and checkpoint.format in FAMILIES
+    return foreign and parse_name(found.name)[1] is None
+
+
+def _said_of_parts(parts: dict[str, list[str]]) -> list[str]:
+    """A sentence for each program, the one with most files first."""
+    ranked = sorted(parts.items(), key=lambda one: (-len(one[1]), one[0]))
+    return [FAMILIES[format].said_of([clean(name) for name in sorted(names)]) for format, names in ranked]
 
 
 def _why_ignored(found: Found, checkpoint: Checkpoint) -> str | None:
@@ -253,10 +277,14 @@ def _losses(tail: MetricsTail | None, checkpoints: Sequence[Checkpoint]) -> tupl
     return points, by
 
 
-def _format(checkpoints: Sequence[Checkpoint], newest: Checkpoint | None, path: str) -> str:
+def _format(
+    checkpoints: Sequence[Checkpoint], newest: Checkpoint | None, path: str, parts: dict[str, list[str]]
+) -> str:
     if newest is not None:
         return newest.format
     known = [one.format for one in checkpoints if one.format != UNREAD_FORMAT]
+    if parts and not checkpoints:
+        return max(sorted(parts), key=lambda format: len(parts[format]))
     return known[-1] if known else "lavender" if RUN_NAME.fullmatch(os.path.basename(path)) else "unknown"
 
 

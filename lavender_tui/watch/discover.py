@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lavender_tui.model.run import RUN_NAME
 from lavender_tui.model.text import clean
-from lavender_tui.watch.listing import is_checkpoint_name
+from lavender_tui.watch.listing import may_hold_a_run
 
 MAX_DEPTH = 4  # levels below a root
 MAX_DIRECTORIES = 10_000  # looked into, over all roots
@@ -36,9 +36,9 @@ def discover(roots: Sequence[str]) -> Tree:
     """Walk the roots. Never raises: a missing or unreadable directory is a warning of the tree.
 
     A root may be a directory of runs, a run, or a file in a run. A directory is a run by its name
-    (`run-YYYY-MM-DD_HH-MM-SS`), or because it directly holds files named like checkpoints or a launch record. Each
-    directory counts once, by device and inode, however many names lead to it; links are followed last and one step
-    only, to runs that lie elsewhere.
+    (`run-YYYY-MM-DD_HH-MM-SS`), or because it directly holds a launch record, or files named like checkpoints or like
+    parts of another program's. Each directory counts once, by device and inode, however many names lead to it; links
+    are followed last and one step only, to runs that lie elsewhere.
     """
     walk = _Walk()
     for root in dict.fromkeys(map(_as_directory, roots)):
@@ -111,7 +111,7 @@ class _Walk:
                 if not _PASSED_BY.fullmatch(entry.name):
                     below.append(entry.path)
             elif not is_run:
-                is_run = entry.name in _MARKS or is_checkpoint_name(entry.name)
+                is_run = entry.name in _MARKS or may_hold_a_run(entry.name)
         return sorted(below, reverse=True), is_run
 
     def _say(self, warning: str) -> None:
@@ -136,7 +136,7 @@ def _is_above(path: str, root: str) -> bool:
 def _holds_checkpoints(path: str) -> bool:
     try:
         return os.path.isdir(path) and any(
-            entry.name in _MARKS or (is_checkpoint_name(entry.name) and entry.is_file()) for entry in _entries(path)
+            entry.name in _MARKS or (may_hold_a_run(entry.name) and entry.is_file()) for entry in _entries(path)
         )
     except OSError:
         return False

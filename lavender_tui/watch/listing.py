@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lavender_tui.checkpoints import is_checkpoint_name as _is_checkpoint_name
+from lavender_tui.checkpoints.names import first_of_ranks, rank_stem, stem_of
+from lavender_tui.checkpoints.parts import Family, family_of_name
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Companions
@@ -33,7 +35,10 @@ class Found:
 
 @dataclass(slots=True)
 class Listing:
-    """One run directory. `documents` and `activity` map the well-known names to what stat says."""
+    """One run directory. `documents` and `activity` map the well-known names to what stat says.
+
+    `parts` has the names of other programs' files that are no checkpoint alone, by the format that they are parts of.
+    """
 
     path: str
     directory_mtime_ns: int = 0
@@ -41,7 +46,19 @@ class Listing:
     found: list[Found] = field(default_factory=list)
     documents: dict[str, FileFacts] = field(default_factory=dict)
     activity: dict[str, FileFacts] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+def may_hold_a_run(name: str) -> bool:
+    """Is a directory with a file of this name worth a row: for a checkpoint, or to say what else it holds?"""
+    return is_checkpoint_name(name) or part_of(name) is not None or first_of_ranks(name) is not None
+
+
+@lru_cache(maxsize=1 << 16)
+def part_of(name: str) -> Family | None:
+    """Whose part a file of this name is; None for hidden files: other tools have a `.metadata`, too."""
+    return None if name.startswith(".") else family_of_name(name)
 
 
 def list_run(path: str) -> Listing:
@@ -61,19 +78,21 @@ def list_run(path: str) -> Listing:
 
 
 def _take_entries(listing: Listing, entries: os._ScandirIterator[str]) -> None:
-    files: list[tuple[str, str]] = []
+    firsts: list[Found] = []
     beside: list[tuple[str, int, int]] = []
     for count, entry in enumerate(entries):
         if count >= MAX_ENTRIES:
             listing.warnings.append(f"more than {MAX_ENTRIES:,} files here; the rest isn't looked at")
             break
         try:
-            _take_entry(listing, entry, files, beside)
+            _take_entry(listing, entry, firsts, beside)
         except FileNotFoundError:
             continue  # renamed or deleted between the listing and the stat
         except OSError as error:
             listing.warnings.append(f"{clean(entry.name)} can't be examined ({error.strerror})")
     listing.warnings.sort()
+    stems = {stem_of(one.name) for one in listing.found} if firsts else set()
+    listing.found += [one for one in firsts if first_of_ranks(one.name) not in stems]
     _attach(listing, beside)
 
 
@@ -102,7 +121,7 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def _take_entry(
-    listing: Listing, entry: os.DirEntry[str], files: list[tuple[str, str]], beside: list[tuple[str, int, int]]
+    listing: Listing, entry: os.DirEntry[str], firsts: list[Found], beside: list[tuple[str, int, int]]
 ) -> None:
     name = entry.name
     if entry.is_symlink():
@@ -113,6 +132,9 @@ def _take_entry(
         table = listing.documents if name in DOCUMENT_NAMES else listing.activity
         if entry.is_file(follow_symlinks=False):
             table[name] = facts_of(entry.stat(follow_symlinks=False))
+    elif (family := part_of(name)) is not None:
+        if entry.is_file(follow_symlinks=False):
+            listing.parts.setdefault(family.format, []).append(name)
     elif is_checkpoint_name(name):
         if entry.is_file(follow_symlinks=False):
             listing.found.append(Found(name, entry.path, facts_of(entry.stat(follow_symlinks=False))))
@@ -122,6 +144,8 @@ def _take_entry(
         info = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(info.st_mode) or (stat.S_ISDIR(info.st_mode) and _RANK_DIRECTORY.fullmatch(name)):
             beside.append((name, info.st_size, info.st_mtime_ns))
+            if stat.S_ISREG(info.st_mode) and first_of_ranks(name) is not None:
+                firsts.append(Found(name, entry.path, facts_of(info)))
 
 
 def _link_warning(entry: os.DirEntry[str]) -> str | None:
@@ -142,15 +166,20 @@ def _attach(listing: Listing, beside: list[tuple[str, int, int]]) -> None:
         return
     beside.sort()
     directories = tuple(one for one in beside if _RANK_DIRECTORY.fullmatch(one[0]))
+    by_stem: dict[str, list[tuple[str, int, int]]] = {}
+    for one in beside:
+        if (stem := rank_stem(one[0])) is not None:
+            by_stem.setdefault(stem, []).append(one)
     listing.found = [
-        Found(one.name, one.path, one.facts, directories + _named_after(os.path.splitext(one.name)[0], beside))
-        for one in listing.found
+        Found(one.name, one.path, one.facts, directories + _named_after(one.name, by_stem)) for one in listing.found
     ]
 
 
-def _named_after(stem: str, beside: list[tuple[str, int, int]]) -> Companions:
-    # A directory of one file a rank goes by the name of rank 0's: all the others are its companions.
-    return tuple(one for one in beside if one[0].startswith(stem) or stem.startswith("rank"))
+def _named_after(name: str, by_stem: dict[str, list[tuple[str, int, int]]]) -> Companions:
+    """The rank files of its stem; where it is itself rank 0's file, those of the other ranks."""
+    stem, own = stem_of(name), rank_stem(name)
+    after = [*by_stem.get(stem, ()), *(by_stem.get(own, ()) if own is not None else ())]
+    return tuple(one for one in after if one[0] != name)
 
 
 def facts_of(info: os.stat_result) -> FileFacts:

@@ -155,20 +155,38 @@ def test_which_loss_is_shown(save: Save) -> None:
     ("stage", "shown", "is_said"),
     [
         ("sft", "sft", False),
-        ("prétrain-阶段", "prétrain-阶段", False),
+        ("prétrain-阶段", "prétrain-阶段", True),
         (..., None, False),
         (None, None, False),
         ("", None, True),
         ("  ", None, True),
         (3, "3", True),
         (Phase.PRE, "Phase('pretrain')", True),
-        ("A" * 1_000_000, "A" * 59 + "…", False),
+        ("A" * 1_000_000, "A" * 59 + "…", True),
     ],
 )
 def test_stages(save: Save, stage: Any, shown: str | None, is_said: bool) -> None:
     found = save(stage=stage)
     assert found.stage == shown
     assert bool(found.warnings) == is_said
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("pretrain", ()),
+        ("final", ()),
+        ("rlhf", ("stage 'rlhf' is none of pretrain, sft, dpo, final",)),
+        ("SFT", ("stage 'SFT' is not 'sft': the spelling differs",)),
+        ("Pre-Train ", ("stage 'Pre-Train ' is not 'pretrain': the spelling differs",)),
+        ("dpo\x1b[2J", ("stage 'dpo\\x1b[2J' is none of pretrain, sft, dpo, final",)),
+    ],
+)
+def test_a_stage_that_is_not_known_is_said_and_the_checkpoint_stays_usable(
+    save: Save, stage: str, said: tuple[str, ...]
+) -> None:
+    found = save("checkpoint_7.pt", stage=stage)
+    assert (found.stage, found.is_usable, found.warnings) == (stage, True, said)
 
 
 def test_name_and_content_that_disagree_are_both_there(save: Save) -> None:

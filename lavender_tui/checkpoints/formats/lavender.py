@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lavender_tui.checkpoints.formats.fields import (
@@ -18,9 +19,10 @@ from lavender_tui.checkpoints.formats.fields import (
 )
 from lavender_tui.checkpoints.scalars import plain
 from lavender_tui.checkpoints.words import words
-from lavender_tui.model.checkpoint import parse_name
+from lavender_tui.model.checkpoint import STAGES, parse_name
 
 NAME = "lavender"
+_SEPARATORS = re.compile(r"[\s_.-]+")
 _RNG_KEYS = ("rng", "rng_state", "random_state")
 _SCHEDULER_KEYS = ("scheduler_state_dict", "scheduler", "lr_scheduler", "lr_scheduler_state_dict")
 
@@ -62,7 +64,18 @@ def _stage(fields: Fields, value: Any) -> str | None:
     if not value.strip():
         fields.warn("stage is an empty text")
         return None
+    if value not in STAGES:
+        fields.warn(_unknown_stage(value))
     return short(value)
+
+
+def _unknown_stage(stage: str) -> str:
+    """Stages are compared letter by letter, so another spelling is another stage, and isn't found by the usual one."""
+    letters = _SEPARATORS.sub("", stage.casefold())
+    meant = next((one for one in STAGES if one == letters), None)
+    if meant is not None:
+        return f"stage '{words(stage, 60)}' is not '{meant}': the spelling differs"
+    return f"stage '{words(stage, 60)}' is none of {', '.join(STAGES)}"
 
 
 def _counts(fields: Fields, top: dict[Any, Any], name: str) -> None:
