@@ -89,6 +89,12 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="How to start it (default: torchrun, where more than one rank runs).",
         ),
         click.option("--root", metavar="DIR", help="Where the new run is made (default: beside the old one)."),
+        click.option(
+            "--next-stage",
+            metavar="STAGE",
+            help="Start this stage (such as sft) from the weights: optimizer, schedule and data fresh, epoch 1.",
+        ),
+        click.option("--before-spike", is_flag=True, help="From the newest checkpoint before the loss jumped."),
         JSON,
     )
     for option in reversed(options):
@@ -151,6 +157,12 @@ def plan(command: tuple[str, ...], **options: Any) -> int:
 
 @cli.command()
 @planning_options
+@click.option(
+    "--latest",
+    is_flag=True,
+    help="For cron and job scripts: TARGET is a root; start fresh where it has nothing to resume. Nothing is started, "
+    "and the exit code is 0, while the newest run lives and when the training is over.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option("-y", "--yes", is_flag=True, help="Answer yes: also resume a run that was resumed before.")
 @click.option("--follow", is_flag=True, help="Print the training's output until it ends.")

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 def run(
     *, command: tuple[str, ...], as_json: bool, dry_run: bool, yes: bool, follow: bool, target: str | None = None,
-    **options: Any,
+    latest: bool = False, **options: Any,
 ) -> int:  # fmt: skip
+    if latest:
+        from lavender_tui.commands import latest as to_be_current
+
+        return to_be_current.run(
+            command=command, as_json=as_json, dry_run=dry_run, follow=follow, target=target, **options
+        )
     from lavender_tui.resume import propose
 
     proposal = propose(target_of(target), options_of(command, **options))

@@ -48,7 +48,7 @@ def carry_out(proposal: Proposal, *, again: bool = False, child: Child | None = 
         with _a_child(child, needed=_needs_child(ready, plan)) as using:
             if using is not None:
                 ready, plan = _startable(_verify(ready, plan, using))
-            with _new_run(ready.root) as run_dir:
+            with new_run(ready.root) as run_dir:
                 return _launch(ready, plan, run_dir, using, again)
 
 
@@ -160,7 +160,7 @@ def _a_child(given: Child | None, *, needed: bool) -> Iterator[Child | None]:
 
 
 @contextmanager
-def _new_run(root: str) -> Iterator[str]:
+def new_run(root: str) -> Iterator[str]:
     """A new run directory, gone again if the block fails before anything lives in it."""
     run_dir = new_run_dir(root)
     try:
