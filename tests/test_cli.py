@@ -45,6 +45,7 @@ def test_everything_after_the_first_double_dash_is_the_training_command() -> Non
         (("plan", "--policy", "guess"), 2, "guess"),
         (("export", "--format", "xml"), 2, "xml"),
         (("ls", "/no/such/root"), 102, "/no/such/root"),
+        (("lss",), 102, "did you mean ls?"),
         (("ls", __file__), 102, "it is a file"),
         (("inspect", "/no/such.pt"), 102, "/no/such.pt"),
         (("stop", "run-nowhere"), 102, "run-nowhere"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import say
@@ -29,7 +30,7 @@ def run(run: str, *, root: str | None, follow: bool, rank: int | None, lines: in
     return 0
 
 
-def follow_to_the_end(run_dir: str, *, rank: int | None, lines: int) -> int:
+def follow_to_the_end(run_dir: str, *, rank: int | None, lines: int, out: TextIO | None = None) -> int:
     """Print output until the run ends; the exit code says how. Ctrl-C ends the watching, never the training."""
     from lavender_tui.launch.living import is_alive
     from lavender_tui.launch.logs import follow
@@ -37,7 +38,7 @@ def follow_to_the_end(run_dir: str, *, rank: int | None, lines: int) -> int:
 
     try:
         for label, line in follow(lambda: files_of(run_dir, rank), lines=lines, is_over=lambda: not is_alive(run_dir)):
-            put(label if rank is not None else "", line)
+            put(label if rank is not None else "", line, out)
     except KeyboardInterrupt:
         say("no longer following; the training goes on")
         return 130
@@ -59,7 +60,8 @@ def files_of(run_dir: str, rank: int | None) -> list[tuple[str, str]]:
     return [(label, path) for label, path in files if f"rank {rank} " in f"{label} "]
 
 
-def put(label: str, line: str) -> None:
-    """A line as it was printed; on a terminal its control codes are shown instead of obeyed."""
-    shown = clean(line) if sys.stdout.isatty() else line
-    print(f"{label}: {shown}" if label else shown, flush=True)
+def put(label: str, line: str, out: TextIO | None = None) -> None:
+    """A line as it was printed, to stdout or `out`; on a terminal its control codes are shown instead of obeyed."""
+    out = out or sys.stdout
+    shown = clean(line) if out.isatty() else line
+    print(f"{label}: {shown}" if label else shown, file=out, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 
@@ -27,7 +28,7 @@ def resolve_roots(roots: Sequence[str]) -> tuple[str, ...]:
     for root in named:
         path = os.path.abspath(os.path.expanduser(root))
         if not os.path.exists(path):
-            hint = "Name the directory that holds the runs" if not roots else None
+            hint = _did_you_mean(root) if roots else "Name the directory that holds the runs"
             raise NotFound("there is no such directory", where=root, hint=hint)
         if not os.path.isdir(path) and not is_checkpoint_name(os.path.basename(path)):
             raise NotFound(
@@ -36,6 +37,16 @@ def resolve_roots(roots: Sequence[str]) -> tuple[str, ...]:
         if path not in found:
             found.append(path)
     return tuple(found)
+
+
+def _did_you_mean(word: str) -> str | None:
+    """A mistyped verb is read as a root: say so."""
+    if os.sep in word or not word.isalpha():
+        return None
+    from lavender_tui.cli import cli
+
+    near = difflib.get_close_matches(word, cli.commands, n=1)
+    return f"There is no command {word} either" + (f": did you mean {near[0]}?" if near else "")
 
 
 def resolve_run(run: str, root: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands.plan import options_of, show, target_of
@@ -53,7 +54,8 @@ def run(
     if follow:
         from lavender_tui.commands import logs
 
-        return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0)
+        # With --json stdout holds the one document, so the training's words go where words go.
+        return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0, out=sys.stderr if as_json else None)
     return 0
 
 

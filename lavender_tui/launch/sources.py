@@ -16,6 +16,7 @@ from lavender_tui.model.plan import PLAN_NAME
 from lavender_tui.model.run import LiveProcess, Run
 
 PYPROJECT, OWN_FILE, TABLE = "pyproject.toml", "lavender.toml", "lavender-tui"
+SETTINGS = frozenset({"command", "cwd", "backend", "env"})
 _ROLES = ("agent", "process", "worker")  # whose command line starts the whole again, best first
 
 
@@ -65,8 +66,9 @@ def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: 
 def _from_project(directory: str) -> CommandSource | None:
     for path in _settings_files(directory):
         table = _table(path)
-        if table and "command" in table:
-            return _from_table(table, path)
+        source = _from_table(table, path) if table else None
+        if source is not None:
+            return source
     return None
 
 
@@ -95,7 +97,7 @@ def _table(path: str) -> dict[str, Any] | None:
     table = document if os.path.basename(path) == OWN_FILE else document.get("tool", {})
     if os.path.basename(path) == PYPROJECT:
         table = table.get(TABLE) if isinstance(table, dict) else None
-    if not isinstance(table, dict) or "command" not in table:
+    if not isinstance(table, dict) or not table:
         return None
     # What it says will be executed: a file that a stranger put above us (as in /tmp) has no say.
     if owner.st_uid not in (0, os.getuid()):
@@ -103,7 +105,13 @@ def _table(path: str) -> dict[str, Any] | None:
     return table
 
 
-def _from_table(table: dict[str, Any], path: str) -> CommandSource:
+def _from_table(table: dict[str, Any], path: str) -> CommandSource | None:
+    unknown = sorted(set(table) - SETTINGS)
+    if unknown:
+        known = ", ".join(sorted(SETTINGS))
+        raise UsageError(f"there is no setting {unknown[0]!r}", where=path, hint=f"The settings are {known}")
+    if "command" not in table:
+        return None
     command, env = table["command"], table.get("env", {})
     try:
         words = shlex.split(command) if isinstance(command, str) else command

@@ -121,7 +121,7 @@ def _command(chosen: Chosen, options: Options) -> tuple[commands.CommandSource |
     try:
         return commands.find_command(chosen.run, explicit=options.command, project_dir=options.project_dir), ""
     except LavenderError as error:
-        return None, error.what
+        return None, f"{error.where}: {error.what}" if error.where else error.what
 
 
 def plan_of(it: Situation, checks: tuple[Check, ...], *, run_dir: str) -> tuple[ResumePlan | None, tuple[Check, ...]]:

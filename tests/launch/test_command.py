@@ -356,3 +356,9 @@ def test_the_record_of_a_training_names_its_interpreter_in_full(tmp_path: Path) 
         cwd=tmp_path,
     )
     assert os.path.samefile(done.stdout.strip(), sys.executable)
+
+
+def test_a_setting_that_does_not_exist_is_named_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "lavender.toml").write_text('comand = "python t.py"')
+    with pytest.raises(UsageError, match=r"lavender\.toml: there is no setting 'comand'.*backend, command, cwd, env"):
+        command.find_command(None, project_dir=str(tmp_path))
