@@ -135,8 +135,12 @@ def test_one_split_a_rank_reads_as_in_the_data_page() -> None:
 
 @pytest.mark.parametrize(
     ("first", "words"),
-    [(1, "step 1 again instead of 1,501"), (1500, "step 1,500 again instead of 1,501"), (1600, "step 1,600 instead of 1,501")],
-)  # fmt: skip
+    [
+        (1, "step 1 again instead of 1,501"),
+        (1500, "step 1,500 again instead of 1,501"),
+        (1600, "step 1,600 instead of 1,501"),
+    ],
+)
 def test_steps_that_do_not_follow(first: int, words: str) -> None:
     proof = proved(after=curve(first, 5))
     assert (proof.verdict, proof.words) == (Outcome.WRONG_START, words)
