@@ -178,3 +178,30 @@ def test_thinning_keeps_order_extremes_and_the_newest(losses: list[float | None]
     if finite:
         shown = [point.loss for point in kept if point.loss is not None]
         assert (min(shown), max(shown)) == (min(finite), max(finite))
+
+
+BEGIN = {"event": "begin", "at_step": 4, "epoch": 1, "logged": 1}
+
+
+def test_the_beginning_and_the_first_losses_are_kept(path: Path):
+    tail = MetricsTail(str(path), max_points=20)
+    path.write_bytes(lines({"step": 5, "loss": 1.0}, BEGIN, {"step": 6}, *[{"step": n, "loss": n} for n in range(7, 200)]))
+    tail.read()
+    assert tail.begin is not None
+    assert (tail.begin.at_step, tail.bad_lines) == (4, 0)
+    assert [point.step for point in tail.first] == [5, 7, 8, 9, 10]  # a line without a loss tells none
+
+
+def test_workers_that_were_started_again_begin_again(path: Path):
+    tail = MetricsTail(str(path))
+    path.write_bytes(lines(*[{"step": n, "loss": 1.0} for n in (5, 6, 7, 8)], BEGIN))
+    tail.read()
+    with path.open("ab") as file:
+        file.write(lines({"step": 5, "loss": 2.0}, {**BEGIN, "epoch": 2}, {"step": 6, "loss": 3.0}))
+    tail.read()
+    assert tail.begin is not None
+    assert tail.begin.epoch == 2
+    assert [point.loss for point in tail.first] == [2.0, 3.0]
+    path.write_bytes(b"")
+    tail.read()
+    assert (tail.begin, tail.first) == (None, ())
