@@ -15,6 +15,9 @@ _HOMES = {
     "Target": "request",
     "Child": "child",
     "carry_out": "carrying_out",
+    "examine": "examining",
+    "examined": "examining",
+    "is_examined_by_default": "examining",
     "look_at_table": "looking",
     "merge_files": "merging",
     "propose": "proposing",
@@ -26,14 +29,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lavender_tui.resume.carrying_out import carry_out, warm_child
     from lavender_tui.resume.child import Child
+    from lavender_tui.resume.examining import examine, examined, is_examined_by_default
     from lavender_tui.resume.looking import look_at_table, verified
     from lavender_tui.resume.merging import merge_files
     from lavender_tui.resume.proposing import propose
     from lavender_tui.resume.request import Launched, Options, Prepared, Target
 
 __all__ = [
-    "Child", "Launched", "Options", "Prepared", "Target", "carry_out", "look_at_table", "merge_files", "propose",
-    "verified", "warm_child",
+    "Child", "Launched", "Options", "Prepared", "Target", "carry_out", "examine", "examined", "is_examined_by_default",
+    "look_at_table", "merge_files", "propose", "verified", "warm_child",
 ]  # fmt: skip
 
 

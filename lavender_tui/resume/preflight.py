@@ -18,6 +18,7 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, Verdict
 from lavender_tui.model.start import is_training_over, stage_after
 from lavender_tui.model.state_rules import passed, refuse, warn
+from lavender_tui.resume.checkpoint_checks import checkpoint_checks
 from lavender_tui.resume.cost import cost_checks
 from lavender_tui.resume.data_checks import data_checks
 from lavender_tui.resume.situation import Situation
@@ -34,60 +35,9 @@ def preflight(it: Situation) -> tuple[Check, ...]:
     """
     checks: list[Check] = []
     looks = _STAGE_LOOKS if it.options.next_stage is not None else _LOOKS
-    for look in looks if it.checkpoint.is_whole else (_checkpoint, _name_and_content):
+    for look in looks if it.checkpoint.is_whole else (checkpoint_checks,):
         checks += look(it)
     return tuple(checks)
-
-
-def _checkpoint(it: Situation) -> list[Check]:
-    one = it.checkpoint
-    where = text.clean(one.path)
-    if not one.is_whole:
-        reason = one.reason or one.wholeness.value
-        return [
-            refuse("checkpoint.whole", f"the checkpoint can't be resumed from: {reason}", where, "take an earlier one")
-        ]
-    checks = [passed("checkpoint.whole", f"the checkpoint is whole ({text.size(one.facts.size_bytes)})", where)]
-    if not one.has_model:
-        return [*checks, refuse("checkpoint.model", "the checkpoint holds no model weights", where, "take another one")]
-    if not one.parameters:
-        what = "the checkpoint's model has no weights of its own: it is a part of another checkpoint, or an empty one"
-        return [*checks, refuse("checkpoint.model", what, where, "take another one")]
-    checks.append(passed("checkpoint.model", f"model weights: {text.count(one.parameters)} parameters"))
-    if it.options.next_stage is not None:
-        return checks
-    if one.has_optimizer:
-        checks.append(passed("checkpoint.optimizer", "the optimizer's state is there"))
-    else:
-        what = "no optimizer state: the training would go on without its moments"
-        remedy = "weights alone are for the start of a new stage; to resume, take a checkpoint with its optimizer"
-        checks.append(warn("checkpoint.optimizer", what, where, remedy))
-    return checks
-
-
-def _name_and_content(it: Situation) -> list[Check]:
-    one, checks = it.checkpoint, []
-    if one.name_disagrees:
-        what = f"the name says {text.clean(one.name_stage)}, the content {text.clean(one.stage)}"
-        checks.append(warn("checkpoint.name", what, text.clean(one.path), "the content is what counts"))
-    if it.options.stage is not None and one.stage is not None and it.named and it.options.stage != one.stage:
-        what = f"the checkpoint is of stage {text.clean(one.stage)}, not {text.clean(it.options.stage)}"
-        checks.append(refuse("checkpoint.name", what, text.clean(one.path), "name a checkpoint of the stage"))
-    if one.refused_globals:
-        what = "loading it runs code that it names; looking at it did not"
-        checks.append(
-            warn("checkpoint.globals", what, text.clean(", ".join(one.refused_globals), 200), "trust its origin")
-        )
-    for warning in one.warnings:
-        stands_still = warning.startswith("its rank states")
-        checks.append(warn("states.moved" if stands_still else "checkpoint.warnings", text.clean(warning)))
-    if it.passed_over:
-        newest = it.passed_over[0]
-        what = f"{text.plural(len(it.passed_over), 'newer checkpoint')} passed over"
-        checks.append(
-            warn("checkpoint.newer", what, f"{text.clean(os.path.basename(newest[0]))}: {text.clean(newest[1])}")
-        )
-    return checks
 
 
 def _epoch(it: Situation) -> list[Check]:
@@ -254,10 +204,10 @@ def _is_program(program: str, cwd: str) -> bool:
 
 
 _LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    _checkpoint, _name_and_content, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
+    checkpoint_checks, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
     cost_checks, data_checks, _source, _place, _command,
 )  # fmt: skip
 _STAGE_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    _checkpoint, _name_and_content, known_bad_checks, spike_checks, stage_checks, topology_checks, _source, _place,
+    checkpoint_checks, known_bad_checks, spike_checks, stage_checks, topology_checks, _source, _place,
     _command,
 )  # fmt: skip

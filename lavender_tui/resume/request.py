@@ -28,6 +28,7 @@ class Options:
     `project_dir` is where a command is looked for and where it runs by default (default: the working directory);
     `though_alive` resumes a run whose processes still live. `next_stage` starts that stage from the weights of the
     stage before, everything else fresh. `before_spike` takes the newest checkpoint from before the loss jumped.
+    `verify`: the whole checkpoint is read before it is resumed: always, never, or (None) up to `verify_bytes`.
     """
 
     world_size: int | None = None
@@ -42,6 +43,8 @@ class Options:
     though_alive: bool = False
     next_stage: str | None = None
     before_spike: bool = False
+    verify: bool | None = None
+    verify_bytes: int = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,88 @@
+"""What the checkpoint gives back and what it can't, and whether its schedule goes on where it was."""
+
+from __future__ import annotations
+
+from lavender_tui.launch.arguments import parse
+from lavender_tui.model import text
+from lavender_tui.model.plan import Check, Policy
+from lavender_tui.model.state_rules import passed, warn
+from lavender_tui.resume.contents import Contents, epochs_in
+from lavender_tui.resume.situation import Situation
+
+
+def restore_checks(it: Situation, contents: Contents) -> list[Check]:
+    return [_restores(it, contents), *_schedule(it, contents), *_epochs(it, contents)]
+
+
+def _restores(it: Situation, contents: Contents) -> Check:
+    one = it.checkpoint
+    given = {
+        "model": one.has_model,
+        "optimizer": one.has_optimizer,
+        "schedule": one.has_scheduler,
+        "random state": one.has_rng,
+        "loss scaler": contents.has_scaler,
+    }
+    if it.policy in (Policy.EXACT, Policy.REPLAY_EPOCH):  # else an epoch begins, where there is none
+        given["position in the data"] = it.policy is Policy.EXACT and it.set.is_complete
+    what = f"restores: {', '.join(name for name, is_there in given.items() if is_there)}"
+    lacking = [name for name, is_there in given.items() if not is_there]
+    if lacking:
+        what += f". Does not restore: {', '.join(lacking)}"
+    costs = _costs(it, contents)
+    if not costs:
+        return passed("checkpoint.restores", what)
+    return warn("checkpoint.restores", what, "; ".join(costs), "a script can only go on with what its saves hold")
+
+
+def _costs(it: Situation, contents: Contents) -> list[str]:
+    """What each missing part means; a part that the training may well not have had is only listed."""
+    one, costs = it.checkpoint, []
+    optimizer = contents.optimizer
+    is_ours = "lavender_tui" in (one.versions or {})
+    if not one.has_scheduler and optimizer is not None and optimizer.had_scheduler:
+        costs.append("the learning rate followed a schedule, which was not saved: it starts anew or jumps")
+    elif not one.has_scheduler and not is_ours:
+        costs.append("a schedule of the learning rate, if there was one, starts anew")
+    if not one.has_rng:
+        costs.append("dropout and augmentation draw other numbers, and a shuffle by the global generator another order")
+    return costs
+
+
+def _schedule(it: Situation, contents: Contents) -> list[Check]:
+    """The learning rate, and a counter that should count steps but holds the epoch."""
+    one, counter = it.checkpoint, contents.scheduler_counter
+    rate = f"learning rate {one.lr:g} in the optimizer" if one.lr is not None else ""
+    if counter is None:
+        return [passed("checkpoint.schedule", rate)] if rate else []
+    length = contents.scheduler_length
+    said = f"the schedule stands at {text.count(counter)}"
+    if length is not None:
+        said += f" of {text.count(length[1])} ({length[0]})"
+    if _is_epoch_for_step(it, contents):
+        what = f"{said}, which is the epoch: a schedule that is as long as the training's steps was given its epochs"
+        remedy = "step the schedule where it was stepped before, or set last_epoch to the number of steps"
+        return [warn("checkpoint.schedule", what, rate, remedy)]
+    return [passed("checkpoint.schedule", f"{said}; {rate}" if rate else said)]
+
+
+def _is_epoch_for_step(it: Situation, contents: Contents) -> bool:
+    """As far ahead as the epochs, and yet far longer than all epochs: then its length counts steps."""
+    one, counter, length = it.checkpoint, contents.scheduler_counter, contents.scheduler_length
+    if counter is None or length is None or one.epoch is None or one.epochs is None or one.step == counter:
+        return False
+    return one.epoch > 0 and counter in (one.epoch, one.epoch - 1) and length[1] > 2 * one.epochs
+
+
+def _epochs(it: Situation, contents: Contents) -> list[Check]:
+    """The command names another number of epochs than the training was planned for."""
+    if it.command is None or it.checkpoint.epochs is None:
+        return []
+    wanted = epochs_in(parse(it.command.argv).script)
+    if wanted is None or wanted == it.checkpoint.epochs:
+        return []
+    length = contents.scheduler_length
+    shown = f" ({length[0]} {text.count(length[1])} in the checkpoint)" if length else ""
+    what = f"the command asks for {wanted} epochs, the checkpoint is of a training over {it.checkpoint.epochs}"
+    cost = f"a schedule of fixed length{shown} would be too short or too long, or jump"
+    return [warn("checkpoint.epochs", what, cost, "the same number, or a new schedule on purpose")]
