@@ -1,7 +1,7 @@
 """Checkpoints that are known to be bad: they are passed over with the reason, and can still be named.
 
 Known from two sides. A deep check that failed is remembered in `$XDG_STATE_HOME/lavender-tui/known-bad.json`, by what
-the file was then: one that was replaced starts anew. And a run that was resumed from a checkpoint and failed at once
+the file was then: one that was replaced starts anew; what looking through a file found counts as well. And a run that was resumed from a checkpoint and failed at once
 says so on disk, with its launch record, its exit record and no save of its own; nothing is written for that.
 
 A failure before the first step may as well be the command's, or the machine's. It counts only where the error names
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from lavender_tui.checkpoints.remembered import recall
 from lavender_tui.launch.files import encode, read_document, write_atomically
 from lavender_tui.model.checkpoint import Checkpoint, FileFacts
 from lavender_tui.model.run import Run
@@ -98,13 +99,27 @@ def _locked(place: str) -> Iterator[None]:
 
 def suspects(checkpoints: Sequence[Checkpoint], followers: Sequence[Run]) -> dict[str, str]:
     """Path -> why, for the known bad ones among a run's checkpoints; `followers`: the runs resumed from that run."""
-    found = _blamed(followers)
-    deep = remembered()
-    return {
-        one.path: reason
-        for one in checkpoints
-        if (reason := deep.get(_key(one.facts)) or found.get(os.path.basename(one.path))) is not None
-    }
+    blamed, kept = _blamed(followers), remembered()
+    found = {}
+    for one in checkpoints:
+        reason = kept.get(_key(one.facts)) or _looked_through(one.facts) or blamed.get(os.path.basename(one.path))
+        if reason is not None:
+            found[one.path] = reason
+    return found
+
+
+def _looked_through(facts: FileFacts) -> str | None:
+    """What was found when this very file was looked through, as long as that is remembered."""
+    looked = recall(facts)
+    if looked is None:
+        return None
+    if looked.problems:
+        first = looked.problems[0]
+        return f"it is damaged: {first.what}" + (f" ({first.tensor})" if first.tensor else "")
+    odd = [one for one in looked.non_finite or () if one.part in ("model", "optimizer")]
+    if not odd:
+        return None
+    return f"numbers that are none in {plural(len(odd), 'tensor')}, such as {odd[0].name}"
 
 
 def _blamed(followers: Sequence[Run]) -> dict[str, str]:

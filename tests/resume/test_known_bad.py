@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lavender_tui import checkpoints
+from lavender_tui.checkpoints.integrity import find_non_finite, recall, verify
 from lavender_tui.launch.identity import host_name
 from lavender_tui.launch.record import (
     ExitRecord,
@@ -169,6 +170,24 @@ def test_a_failed_deep_check_is_remembered_by_what_the_file_was(run: str) -> Non
     assert "checkpoint.known-bad" in warnings(proposed(bad))
     save(run, 2)  # written anew: another file
     assert chosen(run) == 2
+
+
+def test_one_that_was_looked_through_and_is_damaged_or_holds_nan_is_known(run: str, until: Any) -> None:
+    import torch
+
+    save(run, 1)
+    odd = save(run, 2, model_state_dict={"w": torch.tensor([1.0, float("nan")])})
+    assert chosen(run) == 2
+    until(lambda: find_non_finite(odd) and recall(checkpoints.file_facts(odd)), what="the finding to be kept")
+    assert chosen(run) == 1 and "numbers that are none" in proposed(run).passed_over[0][1]
+    broken = save(run, 3)
+    with open(broken, "r+b") as file:
+        content = file.read()
+        at = content.index(torch.load(broken)["model_state_dict"]["weight"].numpy().tobytes())
+        file.seek(at)
+        file.write(bytes([content[at] ^ 1]))
+    until(lambda: verify(broken) and recall(checkpoints.file_facts(broken)), what="the finding to be kept")
+    assert chosen(run) == 1 and "damaged" in proposed(run).passed_over[0][1]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": "lavender-known-bad", "files": [3, {"key": 4}]}'])
