@@ -185,7 +185,8 @@ BEGIN = {"event": "begin", "at_step": 4, "epoch": 1, "logged": 1}
 
 def test_the_beginning_and_the_first_losses_are_kept(path: Path):
     tail = MetricsTail(str(path), max_points=20)
-    path.write_bytes(lines({"step": 5, "loss": 1.0}, BEGIN, {"step": 6}, *[{"step": n, "loss": n} for n in range(7, 200)]))
+    later = [{"step": step, "loss": step} for step in range(7, 200)]
+    path.write_bytes(lines({"step": 5, "loss": 1.0}, BEGIN, {"step": 6}, *later))
     tail.read()
     assert tail.begin is not None
     assert (tail.begin.at_step, tail.bad_lines) == (4, 0)
