@@ -11,7 +11,7 @@ from lavender_tui.commands.printing import put_checks, put_json, say
 from lavender_tui.errors import NotFound, UsageError
 from lavender_tui.model import text
 from lavender_tui.model.export import proposal_document
-from lavender_tui.model.plan import Policy, Proposal, ResumePlan, Verdict
+from lavender_tui.model.plan import Policy, Proposal, ResumePlan, Start, Verdict
 
 if TYPE_CHECKING:
     from lavender_tui.resume import Options, Target
@@ -71,7 +71,7 @@ def lines(plan: ResumePlan) -> list[tuple[str, str]]:
     return [
         ("checkpoint", text.clean(plan.source.checkpoint)),
         ("world_size", f"{plan.world_size_previous or '?'} → {plan.world_size}"),
-        ("start", f"{start.policy.value}: epoch {start.epoch}{epochs}{position}"),
+        ("start", _start_words(start, f"epoch {start.epoch}{epochs}{position}")),
         ("repeats", _rows(start.samples_replayed)),
         ("leaves out", _rows(start.samples_skipped)),
         ("batch", f"{batch.global_size or '?'} = {plan.world_size} × {batch.per_rank or '?'}"),
@@ -79,6 +79,12 @@ def lines(plan: ResumePlan) -> list[tuple[str, str]]:
         ("command", text.clean(shlex.join(plan.launch.argv))),
         ("in", text.clean(plan.launch.cwd)),
     ]
+
+
+def _start_words(start: Start, epoch: str) -> str:
+    if start.stage is not None:
+        return f"stage {text.clean(start.stage)}: epoch 1, from the weights alone"
+    return f"{start.policy.value}: {epoch}"
 
 
 def _rows(number: int | None) -> str:

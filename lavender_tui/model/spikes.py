@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lavender_tui.model.continuity import median
 from lavender_tui.model.run import LossPoint
 
 WINDOW = 64  # values before that say what is usual
@@ -59,12 +60,12 @@ def spikes(points: Sequence[LossPoint]) -> tuple[Spike, ...]:
     is_up = False
     for place, (index, point) in enumerate(values):
         limit = _limit(usual, highest - lowest) if len(usual) >= LEAST else None
-        above = limit is not None and _is_above(point.loss, _median(usual), limit)
+        above = limit is not None and _is_above(point.loss, median(usual), limit)
         if point.loss is None and not usual:
             continue  # never was a number: nothing to go back to
         if point.loss is None or (above and (is_up or _lasts(values[place : place + FOLLOWING], usual, limit or 0.0))):
             if not is_up:
-                found.append(Spike(step=point.step, index=index, before=_median(usual), after=point.loss))
+                found.append(Spike(step=point.step, index=index, before=median(usual), after=point.loss))
             is_up = True
             continue
         is_up = False
@@ -77,8 +78,8 @@ def spikes(points: Sequence[LossPoint]) -> tuple[Spike, ...]:
 
 def _limit(usual: Sequence[float], way: float) -> float:
     """How far above the usual a value has to be."""
-    middle = _median(usual)
-    noise = SIGMA * _median([abs(value - middle) for value in usual])
+    middle = median(usual)
+    noise = SIGMA * median([abs(value - middle) for value in usual])
     return max(DEVIATIONS * noise, SHARE * abs(middle), OF_THE_WAY * way)
 
 
@@ -88,14 +89,8 @@ def _is_above(value: float | None, middle: float, limit: float) -> bool:
 
 def _lasts(following: Sequence[tuple[int, LossPoint]], usual: Sequence[float], limit: float) -> bool:
     """Most of what follows is up as well; at the very end, what there is must be far up."""
-    middle = _median(usual)
+    middle = median(usual)
     if len(following) < SURE:
         return all(_is_above(point.loss, middle, STRICTER * limit) for _, point in following)
     high = sum(_is_above(point.loss, middle, limit) for _, point in following)
     return 2 * high > len(following)
-
-
-def _median(values: Sequence[float]) -> float:
-    """Own, for the statistics module takes long to import."""
-    ordered, middle = sorted(values), len(values) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

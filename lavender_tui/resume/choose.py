@@ -15,7 +15,7 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import over_runs
 from lavender_tui.model.run import Run
 from lavender_tui.resume import going_back
-from lavender_tui.resume.known_bad import followers_of, suspects
+from lavender_tui.resume.known_bad import followers, suspects
 from lavender_tui.resume.request import Options, Target
 from lavender_tui.resume.situation import new_root
 from lavender_tui.watch.assemble import assemble
@@ -96,6 +96,7 @@ class _Suspects:
     def __init__(self, runs: Sequence[Run], options: Options, index: Index) -> None:
         self._runs, self._options, self._index = runs, options, index
         self._known: dict[str, dict[str, str]] = {}
+        self._followers_of: dict[str, list[Run]] | None = None
 
     def of(self, run: Run) -> Mapping[str, str]:
         if run.path not in self._known:
@@ -110,7 +111,9 @@ class _Suspects:
     def _followers(self, run: Run) -> Sequence[Run]:
         """Among the runs of the root; of a run that was named alone, those beside it."""
         if len(self._runs) > 1:
-            return followers_of(run.path, self._runs)
+            if self._followers_of is None:
+                self._followers_of = followers(self._runs)
+            return self._followers_of.get(os.path.realpath(run.path), ())
         beside = resumed_as(run.path, new_root(run.path, self._options))
         return scan(beside, index=self._index) if beside else ()
 

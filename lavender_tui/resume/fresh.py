@@ -107,7 +107,8 @@ def latest(root: str, options: Options, *, index: Index | None = None) -> Latest
     if newest is not None and (why := why_alive(newest)) is not None:
         return Latest(next=Next.ALIVE, why=why, run_dir=newest.path, pid=newest.pid)
     if not any(run.checkpoints for run in runs) and options.next_stage is None:
-        return Latest(next=Next.FRESH, why=f"no run in {root} has a checkpoint")
+        said = next((f" ({run.name}: {text.clean(run.warnings[0], 200)})" for run in runs if run.warnings), "")
+        return Latest(next=Next.FRESH, why=f"no run in {root} has a checkpoint{said}")
     proposal = propose(Target(paths=(root,)), _stage_on(options, runs), index=index)
     return _of_proposal(proposal, runs, options)
 

@@ -72,11 +72,21 @@ def _line(run: Run, known: Mapping[str, Run], find: Callable[[str], Run | None])
     while (lineage := line[-1][0].resumed_from) is not None and len(line) < MOST_GENERATIONS:
         place = os.path.realpath(lineage.run)
         before = known.get(place) or find(lineage.run)
-        if before is None or place in seen:
+        if before is None or place in seen or _is_of_another_stage(line[-1][0], before, lineage.checkpoint):
             break
         seen.add(place)
         line.append((before, lineage.checkpoint))
     return line[::-1]
+
+
+def _is_of_another_stage(run: Run, before: Run, left_at: str | None) -> bool:
+    """Then its losses compare with nothing here. A new stage counts its steps from its own start."""
+    left = next((one for one in before.checkpoints if left_at and _is_same(one.path, left_at)), None)
+    if left is None:
+        return False
+    if run.newest is not None and None not in (run.newest.stage, left.stage) and run.newest.stage != left.stage:
+        return True
+    return bool(run.losses) and left.step is not None and run.losses[0].step <= left.step
 
 
 def _saves(line: Sequence[tuple[Run, str | None]]) -> list[_Save]:

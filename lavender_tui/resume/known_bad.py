@@ -1,8 +1,9 @@
 """Checkpoints that are known to be bad: they are passed over with the reason, and can still be named.
 
 Known from two sides. A deep check that failed is remembered in `$XDG_STATE_HOME/lavender-tui/known-bad.json`, by what
-the file was then: one that was replaced starts anew; what looking through a file found counts as well. And a run that was resumed from a checkpoint and failed at once
-says so on disk, with its launch record, its exit record and no save of its own; nothing is written for that.
+the file was then: one that was replaced starts anew. What looking through a file found, as long as that is kept, counts
+as well. And a run that was resumed from a checkpoint and failed at once says so on disk, with its launch record, its
+exit record and no save of its own; nothing is written for that.
 
 A failure before the first step may as well be the command's, or the machine's. It counts only where the error names
 the checkpoint, or where it came twice; and where another checkpoint of the same run failed in that way too, the
@@ -97,9 +98,9 @@ def _locked(place: str) -> Iterator[None]:
 # What runs that were resumed from it say
 
 
-def suspects(checkpoints: Sequence[Checkpoint], followers: Sequence[Run]) -> dict[str, str]:
-    """Path -> why, for the known bad ones among a run's checkpoints; `followers`: the runs resumed from that run."""
-    blamed, kept = _blamed(followers), remembered()
+def suspects(checkpoints: Sequence[Checkpoint], resumed: Sequence[Run]) -> dict[str, str]:
+    """Path -> why, for the known bad ones among a run's checkpoints; `resumed`: the runs resumed from that run."""
+    blamed, kept = _blamed(resumed), remembered()
     found = {}
     for one in checkpoints:
         reason = kept.get(_key(one.facts)) or _looked_through(one.facts) or blamed.get(os.path.basename(one.path))
@@ -122,11 +123,11 @@ def _looked_through(facts: FileFacts) -> str | None:
     return f"numbers that are none in {plural(len(odd), 'tensor')}, such as {odd[0].name}"
 
 
-def _blamed(followers: Sequence[Run]) -> dict[str, str]:
+def _blamed(resumed: Sequence[Run]) -> dict[str, str]:
     """File name -> why. A run that went on well from a checkpoint clears it."""
     failed: dict[str, list[Run]] = {}
     proven = set()
-    for run in followers:
+    for run in resumed:
         name = _came_from(run)
         if name is None or run.is_alive:
             continue
@@ -181,7 +182,10 @@ def _in_words(runs: Sequence[Run]) -> str:
     return f"{clean(last.name, 60)}, resumed from it, failed {when} ({clean(how, 160)}){more}"
 
 
-def followers_of(run_path: str, runs: Sequence[Run]) -> list[Run]:
-    """Those of the runs that were resumed from this one."""
-    real = os.path.realpath(run_path)
-    return [one for one in runs if one.resumed_from is not None and os.path.realpath(one.resumed_from.run) == real]
+def followers(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Real path of a run -> those of the runs that were resumed from it."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.resumed_from is not None:
+            found.setdefault(os.path.realpath(run.resumed_from.run), []).append(run)
+    return found

@@ -59,6 +59,15 @@ def test_what_is_no_number_is_a_spike(seed: int, before: int, after: int) -> Non
     assert str(found).endswith("→ no number)")
 
 
+anything = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
+
+
+@given(st.lists(anything, max_size=100))
+def test_whatever_the_losses_are_it_ends_in_an_answer(losses: list[float | None]) -> None:
+    for spike in spikes(series(*losses)):
+        assert losses[spike.index] == spike.after
+
+
 def test_a_single_wild_value_that_is_over_at_once_is_noise() -> None:
     assert spikes(series(*[2.0] * 20, 30.0, *[2.0] * 20)) == ()
 

@@ -92,6 +92,16 @@ def test_the_way_back_leads_over_resumes(root: str) -> None:
     assert plan_count(proposed(root).plan) == 1  # the newest run's newest, without a word of the jump
 
 
+def test_the_way_back_ends_where_the_stage_began(root: str) -> None:
+    old, new = run_of(root, 24), run_of(root, 25)
+    left = save(old, 1, global_step=199)
+    log(old, noise(1, 200))
+    save(new, 1, stage="sft", global_step=50)
+    came_from(new, left)
+    log(new, noise(1, 60, level=7.0))  # higher than the stage before, and no jump
+    assert refusals(proposed(root, before_spike=True)) == ["spike.before"]
+
+
 def test_nothing_usable_from_before_the_jump_is_said(root: str) -> None:
     run = run_of(root, 24)
     save(run, 1, global_step=350)
