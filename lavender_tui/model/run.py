@@ -171,5 +171,7 @@ def _state_alive(facts: RunFacts) -> tuple[RunState, str]:
 
 def _failure(end: EndFacts | None) -> str:
     assert end is not None
+    if end.signal and end.error and end.error.startswith("killed by signal"):
+        return end.error  # it names the signal, and what is known of who sent it
     how = f"killed by {end.signal}" if end.signal else f"exit code {end.exit_code}"
     return f"{how}: {end.error}" if end.error else how

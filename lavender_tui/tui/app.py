@@ -7,11 +7,15 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from textual import work
 from textual.app import App
+from textual.filter import LineFilter
 from textual.reactive import var
 
 from lavender_tui.model.run import Run
-from lavender_tui.tui import keys, themes
+from lavender_tui.model.text import clean, utf8
+from lavender_tui.tui import clipboard, keys, themes
+from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
 from lavender_tui.tui.feed import Feed
 from lavender_tui.tui.messages import RunsChanged, WatchFailed
@@ -31,6 +35,7 @@ class LavenderApp(App[int]):
     COMMANDS = App.COMMANDS | {LavenderCommands}
     ENABLE_COMMAND_PALETTE = True
     BINDINGS = keys.bindings(keys.EVERYWHERE)
+    NOTIFICATION_TIMEOUT = 3
 
     runs: var[tuple[Run, ...]] = var(())
 
@@ -57,6 +62,9 @@ class LavenderApp(App[int]):
 
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return forgiving(super().get_line_filters())
 
     def on_mount(self) -> None:
         self.feed.start()
@@ -91,6 +99,25 @@ class LavenderApp(App[int]):
         self.feed.rescan_soon()
         if isinstance(self.screen, RunsScreen):
             self.screen.go_to_run(run_dir)
+
+    def copy(self, words: str, shown: str) -> None:
+        """To the clipboard; says where it went, with `shown` for what was copied."""
+        self._clipboard = utf8(words)
+        if clipboard.is_in_tmux():
+            self._copy_in_tmux(words, shown)
+        else:
+            self._copy_by_terminal(words, shown)
+
+    @work(thread=True, group="copy", exit_on_error=False)
+    def _copy_in_tmux(self, words: str, shown: str) -> None:
+        if clipboard.into_tmux(words):
+            self.notify(clean(shown, 300), title=clipboard.IN_TMUX, markup=False)
+        else:
+            self.call_from_thread(self._copy_by_terminal, words, shown)
+
+    def _copy_by_terminal(self, words: str, shown: str) -> None:
+        self.copy_to_clipboard(utf8(words))
+        self.notify(clean(shown, 300), title=clipboard.TO_TERMINAL, markup=False)
 
     def action_help(self) -> None:
         from lavender_tui.tui.screens.help import HelpScreen

@@ -26,6 +26,21 @@ def lines(plan: ResumePlan, checkpoint: Checkpoint | None) -> list[list[Span]]:
     ]
 
 
+def launched_words(plan: ResumePlan) -> str:
+    """What was done, in one line: "on 4 ranks, from pretrain 0008, epoch 4, row 1,344"."""
+    source = plan.source
+    stage = [text.clean(source.stage, 20)] if source.stage else []
+    count = [text.save_count(source.save_count)] if source.save_count is not None else []
+    name = " ".join([*stage, *count]) or text.clean(source.checkpoint.rsplit("/", 1)[-1], 60)
+    parts = [f"on {text.plural(plan.world_size, 'rank')}", f"from {name}", f"epoch {plan.start.epoch}"]
+    read = consumed(plan)
+    if plan.start.policy is not Policy.EXACT:
+        parts.append("from its first batch")
+    elif read is not None:
+        parts.append(f"row {text.count(read)}")
+    return ", ".join(parts)
+
+
 def _line(label: str, words: str) -> list[Span]:
     return [(f"{label:<{_LABEL}}", "quiet"), (words, "")]
 

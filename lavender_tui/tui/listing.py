@@ -10,18 +10,23 @@ from typing import Any
 from lavender_tui.model.choosing import run_order
 from lavender_tui.model.run import Run, RunState
 
+_MORE, _LAST = "├ ", "└ "
 _MAX_DEPTH = 8  # deeper lineages are drawn at this depth: the name stays readable
 _URGENCY = (RunState.FAILED, RunState.STALLED, RunState.RUNNING, RunState.STOPPED, RunState.IDLE, RunState.FINISHED)
 
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """One line of the list: a run, how deep it is in its lineage, and how many runs hang under it."""
+    """One line of the list: a run, how deep it is in its lineage, and how many runs hang under it.
+
+    `lead` is what stands before its name: the branches that it hangs on.
+    """
 
     run: Run
     depth: int = 0
     descendants: int = 0
     is_folded: bool = False
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +165,20 @@ def _sorted(runs: list[Run], view: View, key: Callable[[Run], Any]) -> list[Run]
 
 
 def _append(top: Run, children: dict[str, list[Run]], view: View, rows: list[ListRow]) -> None:
-    waiting = [(top, 0)]
+    waiting = [(top, 0, "  ", "")]
     while waiting:
-        run, depth = waiting.pop()
+        run, depth, trunk, branch = waiting.pop()
         below = children.get(run.key, [])
         folded = bool(below) and run.key in view.folded
         count = sum(1 for _ in _family(run, children)) - 1 if below else 0
-        rows.append(ListRow(run, min(depth, _MAX_DEPTH), count, folded))
+        lead = trunk[-2 * _MAX_DEPTH :] + branch if depth else ""
+        rows.append(ListRow(run, min(depth, _MAX_DEPTH), count, folded, lead))
         if not folded:
-            waiting += [(child, depth + 1) for child in reversed(below)]
+            inner = trunk + {"": "", _MORE: "│ ", _LAST: "  "}[branch]
+            branches = [_MORE] * (len(below) - 1) + [_LAST]
+            waiting += [
+                (child, depth + 1, inner, mark) for child, mark in zip(reversed(below), reversed(branches), strict=False)
+            ]
 
 
 def counts(runs: Iterable[Run]) -> list[tuple[RunState, int]]:

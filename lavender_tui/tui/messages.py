@@ -43,7 +43,7 @@ class ProposalMade(Message, bubble=False):
 
 @dataclass
 class ResumeEnded(Message, bubble=False):
-    """A resume of `source` was launched in `run_dir`, or `error` says why it was not.
+    """A resume of `source` was launched in `run_dir`, as `words` tell, or `error` says why it was not.
 
     `may_repeat`: it was refused only because the run was resumed before; asked again, it may be done.
     """
@@ -51,6 +51,7 @@ class ResumeEnded(Message, bubble=False):
     source: str
     run_dir: str | None = None
     error: str | None = None
+    words: str = ""
     may_repeat: bool = False
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lavender_tui.model import text
-from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 from lavender_tui.model.topology import allowed_world_sizes
+from lavender_tui.tui.origin import source_words
 
 Span = tuple[str, str]
-_MOST_SIZES = 8
+_MOST_SIZES, _MOST_FOLLOWERS = 8, 2
 
 
 def checkpoint_words(checkpoint: Checkpoint) -> str:
@@ -89,8 +90,7 @@ def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
         lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
     else:
         lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
-    lines += [_follower(one) for one in followers[-2:]]
-    return lines
+    return lines + follower_lines(followers)
 
 
 def _waits(run: Run, choice: Choice) -> bool:
@@ -108,21 +108,18 @@ def _no_start(run: Run, choice: Choice) -> list[list[Span]]:
 
 
 def _unsaved(run: Run) -> list[Span]:
+    """Before the first save: there is nothing of its own, but what it began from can be resumed again."""
     source = run.resumed_from
+    if run.is_alive and not run.losses:
+        began: list[Span] = [("; it began from ", "quiet"), (source_words(source), "")] if source else []
+        return [("starting: nothing logged yet", "quiet"), *began]
     if source is None:
-        return [("nothing saved yet: nothing to resume from", "quiet")]
-    name = text.clean(source.run.rstrip("/").rsplit("/", 1)[-1], 80)
-    words: list[Span] = [("nothing saved yet; it began from ", "quiet")]
-    if source.checkpoint:
-        words += [(_named(source.checkpoint), "strong"), (" of ", "quiet")]
-    return [*words, (name, "")]
-
-
-def _named(path: str) -> str:
-    """ "pretrain 0060" by the file's name, or that name."""
-    name = path.rsplit("/", 1)[-1]
-    stage, count = parse_name(name)
-    return text.clean(name, 60) if stage is None else f"{text.clean(stage, 20)} {text.save_count(count)}"
+        when = ": it can be resumed from its first save on" if run.is_alive else ": nothing to resume from"
+        return [(f"nothing saved yet{when}", "quiet")]
+    words: list[Span] = [("nothing saved yet; ", "quiet"), ("r ", "accent"), ("resumes again from ", "quiet")]
+    if run.is_alive:
+        words = [("it still runs; ", ""), words[0], ("x ", "accent"), ("stops it, then ", "quiet"), *words[1:]]
+    return [*words, (source_words(source), "strong")]
 
 
 def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]:
@@ -149,5 +146,12 @@ def _passed(path: str, why: str) -> list[Span]:
     return [("  passed over ", "warn"), (name, ""), (f": {text.clean(why, 200)}", "quiet")]
 
 
-def _follower(run: Run) -> list[Span]:
-    return [("  resumed as ", "quiet"), (text.clean(run.name, 60), "accent"), (f", {run.state.value}", "quiet")]
+def follower_lines(followers: Sequence[Run], most: int = _MOST_FOLLOWERS) -> list[list[Span]]:
+    """Who carried it on, a line each, oldest first; more than `most` of them in one line, with how many they are."""
+    if len(followers) <= max(most, 1):
+        return [_follower(one, "resumed as ") for one in followers]
+    return [_follower(followers[-1], f"resumed {len(followers)} times, last as ")]
+
+
+def _follower(run: Run, words: str) -> list[Span]:
+    return [(f"  {words}", "quiet"), (text.clean(run.name, 60), "accent"), (f", {run.state.value}", "quiet")]

@@ -126,7 +126,7 @@ def test_wrapped_lines_fit_and_lose_no_letter(spans, width: int, hang: int) -> N
     assert kept == "".join(text for text, _ in spans).replace(" ", "")
 
 
-@given(WORDS, st.integers(0, 40), st.booleans(), st.sampled_from(["left", "right"]))
+@given(WORDS, st.integers(0, 40), st.booleans(), st.sampled_from(["left", "right", "middle"]))
 def test_a_cell_is_exactly_as_wide_as_its_column(words: str, width: int, right: bool, elide: str) -> None:
     assert cell_len(fit(words, width, right=right, elide=elide)) == width
 

@@ -72,7 +72,7 @@ async def test_a_run_without_a_save_says_so(play: Play, root: Path) -> None:
     runs.launched(new, ["python", "train.py"], source=root / FAILED)
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "G", "g", "j", "j")
-        await until_shown(pilot, f"nothing saved yet; it began from {FAILED}")
+        await until_shown(pilot, f"nothing saved yet; r resumes again from {FAILED}")
         await press(pilot, "enter")
         await until_shown(pilot, "DATA  nothing saved yet")
 

@@ -104,7 +104,7 @@ def test_a_resumed_run_without_a_save_says_what_it_began_from(name: str | None, 
     new = run("r", resumed_from=source, losses=(LossPoint(step=1, loss=2.5),))
     cells = run_cells(ListRow(new), NOW)
     assert (cells["stage"].text, cells["epoch"].text, cells["loss"].text) == (stage, "–", "2.5000")
-    assert words(outlook(new)) == [f"nothing saved yet; it began from {began}"]
+    assert words(outlook(new)) == [f"nothing saved yet; r resumes again from {began}"]
 
 
 def test_rank_states_that_do_not_fit_promise_no_start() -> None:

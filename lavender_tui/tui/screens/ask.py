@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -10,18 +12,27 @@ from textual.widgets import Static
 
 from lavender_tui.model.text import clean
 
+if TYPE_CHECKING:
+    from lavender_tui.tui.app import LavenderApp
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
 
-class Ask(ModalScreen[bool]):
-    """`question` and `detail` are plain text, never markup; `yes` says what y does."""
+
+class Ask(ModalScreen["bool | None"]):
+    """`question` and `detail` are plain text, never markup; `yes` says what y does.
+
+    `while_alive`: the question is about that run's processes, and goes by itself, answered None, when they are gone.
+    """
 
     BINDINGS = [  # noqa: RUF012
         ("y", "answer(True)", "Yes"),
         ("n,escape,enter,q", "answer(False)", "No"),
     ]
 
-    def __init__(self, question: str, *, detail: str = "", yes: str = "yes") -> None:
+    def __init__(self, question: str, *, detail: str = "", yes: str = "yes", while_alive: str | None = None) -> None:
         super().__init__()
         self._question, self._detail, self._yes = clean(question, 400), clean(detail, 600), yes
+        self._while_alive = while_alive
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
@@ -29,6 +40,11 @@ class Ask(ModalScreen[bool]):
             if self._detail:
                 yield Static(Text(self._detail), classes="detail", markup=False)
             yield Static(Text(f"n  no, leave it   (enter)\ny  {self._yes}"), classes="answers", markup=False)
+
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
+        """A run that has ended needs no answer."""
+        if self._while_alive is not None and self._while_alive not in {run.key for run in snapshot.runs if run.is_alive}:
+            self.dismiss(None)
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
@@ -64,8 +80,7 @@ class Document(ModalScreen[None]):
         self.query_one("VerticalScroll").scroll_relative(y=lines, animate=False)
 
     def action_copy(self) -> None:
-        self.app.copy_to_clipboard(self._words)
-        self.notify("the whole text", title="Copied", markup=False)
+        cast("LavenderApp", self.app).copy(self._words, "the whole text")
 
     def action_close(self) -> None:
         self.dismiss(None)

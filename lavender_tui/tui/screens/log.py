@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from textual import on
 from textual.app import ComposeResult
 from textual.screen import Screen
 
 from lavender_tui.model.run import Run
-from lavender_tui.model.text import clean, utf8
+from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.log_reader import LogReader
 from lavender_tui.tui.messages import LogRead
@@ -15,6 +17,9 @@ from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.log_view import LogView
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.app import LavenderApp
 
 
 class LogScreen(Screen[None]):
@@ -102,8 +107,7 @@ class LogScreen(Screen[None]):
 
     def action_copy_path(self) -> None:
         path = self._files[self._index][1] if self._files else self._run.path
-        self.app.copy_to_clipboard(utf8(path))
-        self.notify(clean(path, 300), title="Copied", markup=False)
+        cast("LavenderApp", self.app).copy(path, path)
 
     def action_back(self) -> None:
         self.app.pop_screen()

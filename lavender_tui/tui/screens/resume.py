@@ -16,7 +16,7 @@ from lavender_tui.errors import AlreadyRunning, LavenderError
 from lavender_tui.model.export import proposal_document
 from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
-from lavender_tui.model.text import clean, strict_json, utf8
+from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
 from lavender_tui.tui.messages import ProposalMade, ResumeEnded
 from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
 
 
-class ResumeScreen(Screen[str | None]):
-    """Dismissed with the new run's directory, or None when nothing was launched."""
+class ResumeScreen(Screen["tuple[str, str] | None"]):
+    """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.RESUME
@@ -44,9 +44,10 @@ class ResumeScreen(Screen[str | None]):
     AUTO_FOCUS = "#row-world_size"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (104, "-wide")]  # noqa: RUF012
 
-    def __init__(self, run: Run, checkpoint: Checkpoint | None = None) -> None:
-        """`checkpoint`: the one to begin with, instead of the newest usable."""
+    def __init__(self, run: Run, checkpoint: Checkpoint | None = None, *, note: str = "") -> None:
+        """`checkpoint`: the one to begin with, instead of the newest usable; `note`: why it is this run's sheet."""
         super().__init__()
+        self._note = note
         self._run = run
         self._first = checkpoint
         self._sequence = 0
@@ -66,6 +67,8 @@ class ResumeScreen(Screen[str | None]):
         if self._first is not None:
             self._sheet.choose(CHECKPOINT, self._first)
         yield Lines(id="title")
+        if self._note:
+            yield Lines(id="note")
         with VerticalScroll(id="body", can_focus=False):
             with Horizontal(id="above"):
                 with Vertical(id="choices"):
@@ -79,8 +82,13 @@ class ResumeScreen(Screen[str | None]):
         yield KeyBar(keys.RESUME, id="keys")
 
     def on_mount(self) -> None:
+        for line in self.query("#note").results(Lines):
+            line.show([[(" ! ", "warn"), (clean(self._note, 300), "")]])
         self._show_rows()
         self._ask()
+        body = self.query_one("#body", VerticalScroll)
+        for what in ("scroll_y", "virtual_size", "size"):
+            self.watch(body, what, self._show_verdict, init=False)
         self.set_interval(1.0, self._tick)
 
     def on_unmount(self) -> None:
@@ -172,7 +180,16 @@ class ResumeScreen(Screen[str | None]):
         return shlex.join(plan.launch.argv) if plan else ""
 
     def _show_verdict(self) -> None:
-        self.query_one("#verdict", Lines).show([self._verdict()])
+        self.query_one("#verdict", Lines).show([[*self._verdict(), *self._more()]])
+
+    def _more(self) -> list[Span]:
+        """That the body goes on below, or above."""
+        body = self.query_one("#body", VerticalScroll)
+        if body.max_scroll_y <= 0:
+            return []
+        if body.scroll_offset.y < body.max_scroll_y:
+            return [("   pgdn", "accent"), (" more checks", "quiet")]
+        return [("   pgup", "accent"), (" back up", "quiet")]
 
     def _verdict(self) -> list[Span]:
         if self._launching_since is not None:
@@ -205,7 +222,10 @@ class ResumeScreen(Screen[str | None]):
     @on(ChoiceRow.Typed)
     def _typed(self, event: ChoiceRow.Typed) -> None:
         if self._launching_since is None:
-            self._sheet.choose(event.row, event.number)
+            if event.number is None:
+                self._sheet.touched.pop(event.row, None)
+            else:
+                self._sheet.choose(event.row, event.number)
             self._changed()
 
     def _changed(self) -> None:
@@ -222,7 +242,9 @@ class ResumeScreen(Screen[str | None]):
             return
         if self._proposal is None or self._proposal.is_refused:
             wrong = next(iter(self._sheet.refusals), ROWS[0])
-            self.query_one(f"#row-{wrong}", ChoiceRow).focus()
+            row = self.query_one(f"#row-{wrong}", ChoiceRow)
+            row.focus()
+            row.scroll_visible(animate=False)
             self._show_verdict()
             return
         self._start(again=False)
@@ -238,6 +260,7 @@ class ResumeScreen(Screen[str | None]):
     def _carry_out(self, proposal: Proposal, again: bool) -> None:
         from lavender_tui.resume import carry_out
 
+        words = consequences.launched_words(proposal.plan) if proposal.plan else ""
         try:
             launched = carry_out(proposal, again=again, child=self._warm.child)
         except AlreadyRunning as error:
@@ -245,12 +268,12 @@ class ResumeScreen(Screen[str | None]):
         except (LavenderError, OSError) as error:
             self.post_message(ResumeEnded(self._run.key, error=str(error)))
         else:
-            self.post_message(ResumeEnded(self._run.key, run_dir=launched.run_dir))
+            self.post_message(ResumeEnded(self._run.key, run_dir=launched.run_dir, words=words))
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
         self._launching_since = None
         if message.run_dir is not None:
-            self.dismiss(message.run_dir)
+            self.dismiss((message.run_dir, message.words))
             return
         self._error = "nothing was launched: you stopped it" if self._is_cancelled else message.error
         self._is_cancelled = False
@@ -271,8 +294,7 @@ class ResumeScreen(Screen[str | None]):
 
     def action_copy_command(self) -> None:
         if command := self._command():
-            self.app.copy_to_clipboard(utf8(command))
-            self.notify(clean(command, 300), title="Copied", markup=False)
+            self.lavender.copy(command, command)
 
     def action_dry_run(self) -> None:
         from lavender_tui.tui.screens.ask import Document

@@ -21,6 +21,7 @@ from lavender_tui.tui import ages, keys
 from lavender_tui.tui.listing import continuations
 from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
+from lavender_tui.tui.page_layout import heights
 from lavender_tui.tui.position import DataPosition, read_position
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
@@ -46,7 +47,7 @@ class RunScreen(RunActions, Screen[None]):
     BINDINGS = keys.bindings(keys.RUN)
     AUTO_FOCUS = "CheckpointTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high"), (45, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
 
     def __init__(self, run: Run) -> None:
         super().__init__()
@@ -104,6 +105,26 @@ class RunScreen(RunActions, Screen[None]):
         if not run.checkpoints:
             self.query_one(DataBars).show(None, "nothing saved yet")
         self.query_one(KeyBar).recheck()
+        self._fit()
+
+    def _fit(self) -> None:
+        """Give each part its lines; nothing is left for the page itself to scroll."""
+        newest = self._run.newest
+        words = self.query_one("#outlook", Lines)
+        fitted = heights(
+            self.size.height,
+            outlook=words.lines_at(self.size.width),
+            checkpoints=len(self._run.checkpoints),
+            splits=newest.rank_states.num_splits if newest else 0,
+        )
+        above, data = self.query_one("#above"), self.query_one(DataBars)
+        above.display, above.styles.height = fitted.plot > 0, max(1, fitted.plot - 1)  # a line of air above it
+        words.display, words.styles.height = fitted.outlook > 0, max(1, fitted.outlook)
+        data.display, data.styles.height = fitted.data > 0, max(1, fitted.data)
+
+    def on_resize(self) -> None:
+        if self.is_mounted:
+            self._fit()
 
     def _show_title(self) -> None:
         run = self._run

@@ -14,16 +14,19 @@ from textual.worker import Worker, WorkerState
 from lavender_tui.errors import AlreadyRunning, LavenderError
 from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
-from lavender_tui.model.text import clean, utf8
+from lavender_tui.model.text import clean
+from lavender_tui.tui.consequences import launched_words
 from lavender_tui.tui.messages import ResumeEnded, StopEnded
+from lavender_tui.tui.origin import origin
 from lavender_tui.tui.screens.ask import Ask
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
     from lavender_tui.tui.app import LavenderApp
 
-_STOP_WORDS = "It is asked to save and end (SIGTERM), and has time to do so. Press x again to kill it."
+_STOP_WORDS = "It is asked to save and end (SIGTERM), and has time to do so. If it does not end, press x again later to kill it."
 _KILL_WORDS = "It was asked to stop before. SIGKILL ends it at once; what it has not saved is lost."
+_LONGER = 8.0  # seconds for a toast with something to read
 
 
 def refusal_words(proposal: Proposal) -> str:
@@ -74,16 +77,18 @@ class RunActions(Screen[None], inherit_bindings=False):
         from lavender_tui.tui.screens.resume import ResumeScreen
 
         if self.cursor_run is not None:
-            self.app.push_screen(ResumeScreen(self.cursor_run, self.cursor_checkpoint), self.show_launched)
+            found = origin(self.cursor_run, self.known_runs)
+            sheet = ResumeScreen(found.run, self.cursor_checkpoint or found.checkpoint, note=found.note)
+            self.app.push_screen(sheet, self.show_launched)
 
     def action_resume_now(self) -> None:
         """With the defaults and no sheet; a refusal opens the sheet, where its reasons stand."""
         if self.cursor_run is not None:
-            self._begin_resume(self.cursor_run.path, again=False)
+            self._begin_resume(origin(self.cursor_run, self.known_runs).path, again=False)
 
     def _begin_resume(self, path: str, *, again: bool) -> None:
         name = clean(path.rstrip("/").rsplit("/", 1)[-1], 80)
-        self.notify(name, title="Resuming once more" if again else "Checking, then resuming", markup=False, timeout=3)
+        self.notify(name, title="Resuming once more" if again else "Checking, then resuming", markup=False)
         self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
 
     @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
@@ -97,7 +102,8 @@ class RunActions(Screen[None], inherit_bindings=False):
             elif not again and (before := resumed_before(proposal)):
                 ended = ResumeEnded(path, error=before, may_repeat=True)
             else:
-                ended = ResumeEnded(path, run_dir=carry_out(proposal, again=again).run_dir)
+                words = launched_words(proposal.plan) if proposal.plan else ""
+                ended = ResumeEnded(path, run_dir=carry_out(proposal, again=again).run_dir, words=words)
         except AlreadyRunning as error:
             ended = ResumeEnded(path, error=str(error), may_repeat=not again)
         except (LavenderError, OSError) as error:
@@ -106,14 +112,14 @@ class RunActions(Screen[None], inherit_bindings=False):
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
         if message.run_dir is not None:
-            self.show_launched(message.run_dir)
+            self.show_launched((message.run_dir, message.words))
             return
         if message.may_repeat:
             ask = Ask("Resume it once more?", detail=message.error or "", yes="resume once more")
             self.app.push_screen(ask, partial(self._repeat_answered, message.source))
             return
         words = clean(message.error or "", 400)
-        self.notify(f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=12)
+        self.notify(f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=_LONGER)
 
     def _repeat_answered(self, path: str, yes: bool | None) -> None:
         if yes:
@@ -123,14 +129,15 @@ class RunActions(Screen[None], inherit_bindings=False):
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
             words = clean(f"{type(event.worker.error).__name__}: {event.worker.error}", 400)
-            self.notify(words, title="That did not work", severity="error", markup=False, timeout=12)
+            self.notify(words, title="That did not work", severity="error", markup=False, timeout=_LONGER)
 
-    def show_launched(self, run_dir: str | None) -> None:
-        """Back where the runs are, the cursor on the new one as soon as it is seen."""
-        if run_dir is None:
+    def show_launched(self, launched: tuple[str, str] | None) -> None:
+        """Back where the runs are, the cursor on the new one as soon as it is seen; says what was done."""
+        if launched is None:
             return
+        run_dir, words = launched
         name = clean(run_dir.rstrip("/").rsplit("/", 1)[-1], 80)
-        self.notify(name, title="Resumed as", markup=False)
+        self.notify(f"{name} {words}".strip(), title="Resumed as", markup=False, timeout=_LONGER)
         self.lavender.show_run(run_dir)
 
     # Stop
@@ -146,6 +153,7 @@ class RunActions(Screen[None], inherit_bindings=False):
                 f"{'Kill' if kill else 'Stop'} {clean(run.name, 80)}?",
                 detail=_KILL_WORDS if kill else _STOP_WORDS,
                 yes="kill it now" if kill else "stop it",
+                while_alive=run.key,
             ),
             partial(self._stop_answered, run, kill),
         )
@@ -155,6 +163,9 @@ class RunActions(Screen[None], inherit_bindings=False):
             self.lavender.asked_to_stop.add(run.key)
             self.notify(clean(run.name, 80), title="Killing" if kill else "Stopping", markup=False)
             self._stop(run, kill)
+        else:
+            words = "It has ended" if yes is None else "Left running"
+            self.notify(clean(run.name, 80), title=words, markup=False)
 
     @work(thread=True, group="stop", exit_on_error=False)
     def _stop(self, run: Run, kill: bool) -> None:
@@ -169,7 +180,7 @@ class RunActions(Screen[None], inherit_bindings=False):
 
     def on_stop_ended(self, message: StopEnded) -> None:
         severity: SeverityLevel = "error" if message.is_error else "information"
-        self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False, timeout=10)
+        self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False)
         self.lavender.feed.rescan_soon()
 
     # Log and copy
@@ -182,5 +193,4 @@ class RunActions(Screen[None], inherit_bindings=False):
 
     def action_copy_path(self) -> None:
         if self.cursor_run is not None:
-            self.app.copy_to_clipboard(utf8(self.cursor_run.path))
-            self.notify(clean(self.cursor_run.path, 300), title="Copied", markup=False)
+            self.lavender.copy(self.cursor_run.path, self.cursor_run.path)

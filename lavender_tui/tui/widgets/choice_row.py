@@ -8,6 +8,7 @@ from textual import events
 from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 
 from lavender_tui.tui.sheet import RowView
@@ -16,6 +17,7 @@ from lavender_tui.tui.widgets.lines import wrap_spans
 
 LABEL = 14
 _MOST_DIGITS = 4
+_PAUSE_SECONDS = 1.0
 
 
 class ChoiceRow(Widget, can_focus=True):
@@ -36,9 +38,9 @@ class ChoiceRow(Widget, can_focus=True):
             self.row, self.by = row, by
 
     class Typed(Message):
-        """A number was typed."""
+        """A number was typed; None: all of it was taken back."""
 
-        def __init__(self, row: str, number: int) -> None:
+        def __init__(self, row: str, number: int | None) -> None:
             super().__init__()
             self.row, self.number = row, number
 
@@ -47,7 +49,8 @@ class ChoiceRow(Widget, can_focus=True):
         self.row = row
         self._is_number, self._is_roll = is_number, is_roll
         self._view: RowView | None = None
-        self._digits = ""
+        self._digits: str | None = None  # what is being typed; None: nothing is
+        self._pause: Timer | None = None
 
     def show(self, view: RowView) -> None:
         if view != self._view:
@@ -86,7 +89,12 @@ class ChoiceRow(Widget, can_focus=True):
         return [(left, "quiet"), (view.options[view.selected], ink), (right, "quiet")]
 
     def _menu(self, view: RowView, room: int) -> list[Span]:
-        """All values, the chosen one in brackets; those around it where there is no room for all."""
+        """All values, the chosen one in brackets; those around it where there is no room for all.
+
+        While a number is typed it stands alone, with a cursor: the rest would move beside it.
+        """
+        if self._digits is not None:
+            return [("[", "accent"), (self._digits, "bad" if view.is_wrong else "accent"), ("▏", "strong"), ("]", "accent")]
         first, last = view.selected, view.selected + 1
         used = cell_len(view.options[view.selected]) + 2
         while True:
@@ -107,27 +115,62 @@ class ChoiceRow(Widget, can_focus=True):
     # What the person does
 
     def action_step(self, by: int) -> None:
-        self._digits = ""
-        self.post_message(self.Stepped(self.row, by))
+        self._end_number()
+        if not self._come_into_view():
+            self.post_message(self.Stepped(self.row, by))
 
     def on_key(self, event: events.Key) -> None:
-        if not self._is_number:
-            return
-        if event.character is not None and event.character in "0123456789":
-            self._digits = (self._digits + event.character)[-_MOST_DIGITS:]
-        elif event.key == "backspace" and self._digits:
-            self._digits = self._digits[:-1]
-        else:
+        is_digit = event.character is not None and event.character in "0123456789"
+        if not self._is_number or not (is_digit or event.key == "backspace"):
+            self._end_number()
             return
         event.stop()
-        if self._digits:
-            self.post_message(self.Typed(self.row, int(self._digits)))
+        if self._come_into_view():
+            return
+        before = self._digits
+        if is_digit:
+            self._type(((before or "") + (event.character or ""))[-_MOST_DIGITS:])
+        else:
+            self._type((self._chosen if before is None else before)[:-1])
+
+    def _type(self, digits: str) -> None:
+        """One more key of the number; a pause ends it, so that the next digit begins another one."""
+        self._digits = digits
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(_PAUSE_SECONDS, self._end_number)
+        self.post_message(self.Typed(self.row, int(digits) if digits else None))
+        self.refresh(layout=True)
+
+    @property
+    def _chosen(self) -> str:
+        """The chosen number as it is shown."""
+        return self._view.options[self._view.selected] if self._view is not None else ""
+
+    def _end_number(self) -> None:
+        if self._digits is not None:
+            self._digits = None
+            self.refresh(layout=True)
+
+    def _come_into_view(self) -> bool:
+        """A row that was scrolled away is shown, and the key changes nothing: nobody could see what it did."""
+        body = self.scrollable_body
+        if body is None or body.region.contains_region(self.region):
+            return False
+        self.scroll_visible(animate=False)
+        return True
+
+    @property
+    def scrollable_body(self) -> Widget | None:
+        """What scrolls this row, if anything does."""
+        return next((one for one in self.ancestors if isinstance(one, Widget) and one.max_scroll_y > 0), None)
 
     def on_focus(self) -> None:
-        self._digits = ""
+        self._end_number()
         self.refresh()
 
     def on_blur(self) -> None:
+        self._end_number()
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:

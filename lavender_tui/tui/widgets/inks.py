@@ -16,6 +16,7 @@ from lavender_tui.model.text import clean
 NAMES = ("accent", "good", "warn", "bad", "quiet", "faint", "strong", "title", "cursor", "cursor-away")
 INKS = {f"ink--{name}" for name in NAMES}  # COMPONENT_CLASSES of a screen: once, not for each widget
 
+_HEAD_OF_NAME = 4  # "run-"
 Span = tuple[str, str]  # (text, ink name or "")
 
 
@@ -52,6 +53,9 @@ def fit(text: str, width: int, *, right: bool = False, elide: str = "right") -> 
         return "…"
     if elide == "left":
         return "…" + _last_cells(text, width - 1)
+    if elide == "middle" and width >= 8:  # what tells runs of one day apart is the end of their names
+        head = set_cell_size(text, min(_HEAD_OF_NAME, width // 4))
+        return head + "…" + _last_cells(text, width - 1 - cell_len(head))
     kept = set_cell_size(text, width - 1).rstrip() + "…"
     return kept + " " * (width - cell_len(kept))
 

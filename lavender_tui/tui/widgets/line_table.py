@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -27,11 +28,15 @@ HEAD = 1  # the line of titles
 
 
 class Cell(NamedTuple):
-    """Text of a cell, already harmless, and its ink; `elide` names the side that is cut."""
+    """Text of a cell, already harmless, and its ink; `elide` names the side that is cut.
+
+    `lead` stands before the text and is never cut for it.
+    """
 
     text: str
     ink: str = ""
     elide: str = "right"
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,13 @@ class Column:
     right: bool = False
     keep: int = 0
     grows_to: int = 0
+
+
+def _fitted(cell: Cell, room: int, *, right: bool) -> str:
+    if not cell.lead:
+        return fit(cell.text, room, right=right, elide=cell.elide)
+    inner = max(0, room - cell_len(cell.lead))
+    return fit(cell.lead, room - inner) + fit(cell.text, inner, right=right, elide=cell.elide)
 
 
 def lay_out(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
@@ -254,7 +266,7 @@ class LineTable(ScrollView, can_focus=True):
         for place, (column, room) in enumerate(self._layout):
             cell = cells.get(column.key, Cell(""))
             segments.append(Segment(" " * GAP if place else "", base))
-            words = fit(cell.text, room, right=column.right, elide=cell.elide)
+            words = _fitted(cell, room, right=column.right)
             segments.append(Segment(words, base if plain or not cell.ink else base + ink(self, cell.ink)))
         return Strip(segments).adjust_cell_length(width, base)
 

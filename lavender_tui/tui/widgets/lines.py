@@ -58,6 +58,10 @@ class Lines(Widget):
         hang = min(self._hang, max(0, width // 3))
         return [part for line in self._lines for part in wrap_spans(line, max(1, width), hang)]
 
+    def lines_at(self, width: int) -> int:
+        """How many lines it takes in a widget of that width."""
+        return len(self._laid(width))
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._laid(width))
 

@@ -13,7 +13,7 @@ from lavender_tui.model import text
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
-from lavender_tui.tui.outlook import outlook
+from lavender_tui.tui.outlook import follower_lines, outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.curve import draw
 from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
@@ -23,6 +23,7 @@ from lavender_tui.tui.widgets.run_table import short_loss
 _LABEL = 9  # cells for the numbers beside the curve
 _CURVE_MOST, _CURVE_LEAST = 80, 3
 _FACTS = 62  # cells for the words beside a curve
+_HEAD_MOST, _HANG = 3, 3  # lines of the name and the reason, and how far those after the first are in
 _SMALL = 4  # a pane of up to that many lines shows no curve
 _WIDE = 100  # from that width on the curve stands beside the words
 
@@ -60,23 +61,34 @@ class RunPane(Widget):
         width, height = self.size.width, self.size.height
         if run is None or width < 4 or height < 1:
             return []
-        head, facts = self._head(run, width), outlook(run, self._followers)
+        facts, followers = outlook(run), follower_lines(self._followers)
+        head = self._head(run)
         if width < _WIDE or height <= _SMALL:
-            return [head, *self._stacked(run, facts, width, height - 1)][:height]
-        beside = self._curve(run, width - _FACTS, height - 1)
+            kept = min(height - 1, len(facts) + min(1, len(followers)))
+            lines = _wrapped(head, width, max(1, height - kept))
+            return [*lines, *self._stacked(run, facts, width, height - len(lines))][:height]
+        lines = _wrapped(head, width, max(1, min(_HEAD_MOST, height - 1 - len(facts) - len(followers))))
+        return [*lines, *self._beside(run, facts, width, height - len(lines))][:height]
+
+    def _beside(self, run: Run, facts: list[list[Span]], width: int, height: int) -> list[list[Span]]:
+        """The curve on the left, what is known on the right."""
+        beside = self._curve(run, width - _FACTS, height)
         room = width - (spans_length(beside[0]) if beside else 1)
         wrapped = [line for fact in facts for line in wrap_spans(fact, room - 1, 4)]
-        rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height - 1)]
-        left: list[list[Span]] = beside or [[(" ", "")]] * (height - 1)
-        return [head, *([*left[row], *rows[row]] for row in range(height - 1))]
+        followers = _fitting(self._followers, height - len(wrapped))
+        wrapped = wrapped[: height - len(followers)] + [_cut(line, room - 1) for line in followers]
+        rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height)]
+        left: list[list[Span]] = beside or [[(" ", "")]] * height
+        return [[*left[row], *rows[row]] for row in range(height)]
 
     def _stacked(self, run: Run, facts: list[list[Span]], width: int, height: int) -> list[list[Span]]:
         """Facts above, the curve below them where there is height for one."""
-        lines = [_cut([(" ", ""), *fact], width) for fact in facts]
+        followers = _fitting(self._followers, height - len(facts)) if height > 1 else []
+        lines = [_cut([(" ", ""), *fact], width) for fact in [*facts[: max(0, height - len(followers))], *followers]]
         left = height - len(lines)
         return lines + (self._curve(run, width, left) if left >= _CURVE_LEAST else [])
 
-    def _head(self, run: Run, width: int) -> list[Span]:
+    def _head(self, run: Run) -> list[Span]:
         ended = run.end.ended_at if run.end else None
         when = f", {ages.since(ended, time.time())}" if ended else ""
         reason = text.clean(run.state_reason, 400)
@@ -87,7 +99,7 @@ class RunPane(Widget):
             (reason + when, ""),
         ]
         head += [(f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1]]
-        return _cut(head, width)
+        return head
 
     def _curve(self, run: Run, width: int, height: int) -> list[list[Span]]:
         room = min(_CURVE_MOST, width - _LABEL - 5)
@@ -104,6 +116,23 @@ class RunPane(Widget):
             label = fit(labels.get(row, ""), _LABEL, right=True)
             lines.append([(f"{label} ", "quiet"), (mark, "faint"), (dots, "accent"), ("   ", "")])
         return lines
+
+
+def _fitting(followers: Sequence[Run], room: int) -> list[list[Span]]:
+    """Who carried it on, in full where there is room, else in one line with how many they are."""
+    lines = follower_lines(followers)
+    return lines if len(lines) <= room else follower_lines(followers, 0)
+
+
+def _wrapped(spans: list[Span], width: int, most: int) -> list[list[Span]]:
+    """At most so many lines; only the last of them may be cut."""
+    if most <= 1:
+        return [_cut(spans, width)]
+    lines = wrap_spans(spans, width, _HANG)
+    if len(lines) <= most:
+        return lines
+    rest = [span for line in lines[most - 1 :] for span in line]
+    return [*lines[: most - 1], _cut(rest, width)]
 
 
 def _cut(spans: list[Span], width: int) -> list[Span]:

@@ -12,7 +12,7 @@ from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
 from lavender_tui.tui.listing import ListRow, View
 from lavender_tui.tui.themes import state_ink, state_words
-from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
+from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
 
 _NAME_LEAST, _NAME_USUAL, _NAME_MOST = 12, 26, 60
 _TREND_WIDTH = 10
@@ -71,7 +71,7 @@ class RunTable(LineTable):
         return self._rows[self._cursor] if self._rows else None
 
     def columns(self) -> Sequence[Column]:
-        usual = min(self._name_width, _NAME_USUAL)
+        usual = _name_room(self.scrollable_content_region.width - 2 * self.MARGIN, self._name_width, self._fixed)
         name = Column(key="name", title="RUN", width=usual, keep=100, grows_to=self._name_width)
         return (name, *self._fixed)
 
@@ -88,6 +88,18 @@ class RunTable(LineTable):
 def _name_width(rows: Sequence[ListRow]) -> int:
     widest = max((len(row.run.name) + 2 + 2 * row.depth for row in rows), default=_NAME_LEAST)
     return max(_NAME_LEAST, min(_NAME_MOST, widest))
+
+
+def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
+    """Cells of the names: as usual; more, up to `wanted`, where that costs no column that counts for more than TREND."""
+    usual = min(wanted, _NAME_USUAL)
+    trend = next(column.keep for column in fixed if column.key == "trend")
+    left = width - usual
+    for column in sorted(fixed, key=lambda one: -one.keep):
+        if column.keep <= trend or column.width + GAP > left:
+            break
+        left -= column.width + GAP
+    return min(wanted, usual + max(0, left))
 
 
 def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
@@ -163,9 +175,10 @@ def _stage(newest: Checkpoint) -> Cell:
 def _name(row: ListRow) -> Cell:
     name = text.clean(row.run.name, 200)
     if row.depth:
-        return Cell("  " * row.depth + "└ " + name, elide="right")
+        lead = row.lead or "  " * row.depth + "└ "
+        return Cell(name, elide="middle", lead=lead[:-1] + "▸" if row.is_folded else lead)
     fold = ("▸ " if row.is_folded else "▾ ") if row.descendants else "  "
-    return Cell(fold + name)
+    return Cell(name, elide="middle", lead=fold)
 
 
 def _since(moment: float | None, now: float, ink: str) -> Cell:
