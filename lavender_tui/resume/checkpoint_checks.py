@@ -162,7 +162,7 @@ def _fits(contents: Contents) -> list[Check]:
         what = f"the optimizer covers {count} of the model's {text.plural(there, 'parameter')}: are the others frozen?"
         remedy = "freeze the same ones again before the optimizer is built, else it refuses its own state"
         return [warn("checkpoint.fits", what, _groups_in_words(optimizer), remedy)]
-    what = f"the optimizer is of {text.plural(count, 'parameter')}, as many as the model has"
+    what = f"the optimizer fits the model: {text.plural(count, 'parameter')}"
     return [passed("checkpoint.fits", what, _groups_in_words(optimizer))]
 
 

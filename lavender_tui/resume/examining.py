@@ -60,12 +60,13 @@ def examine(
 def examined(
     proposal: Proposal, *, on_progress: Progress | None = None, is_cancelled: IsCancelled | None = None
 ) -> Proposal:
-    """The proposal with what the deep look found, in the place of "not yet looked at". Raises Cancelled."""
-    found = {one.id: one for one in examine(proposal, on_progress=on_progress, is_cancelled=is_cancelled)}
+    """The proposal with what the deep look found, in the place of what was not yet known. Raises Cancelled."""
+    found = examine(proposal, on_progress=on_progress, is_cancelled=is_cancelled)
     if not found or proposal.plan is None:
         return proposal
-    checks = tuple(found.pop(one.id, one) for one in proposal.checks)
-    checks = (*checks, *found.values())
+    before = next((at for at, one in enumerate(proposal.checks) if one.id == SUMS), len(proposal.checks))
+    kept = [one for one in proposal.checks if one.id not in (SUMS, FINITE)]
+    checks = (*kept[:before], *found, *kept[before:])
     plan: ResumePlan = replace(proposal.plan, warnings=tuple(_sentence(c) for c in checks if c.verdict is Verdict.WARN))
     return replace(proposal, plan=plan, checks=checks)
 
@@ -84,17 +85,11 @@ def known_checks(it: Situation) -> list[Check]:
     found = recall(one.facts)
     if found is not None and found.problems is not None and found.non_finite is not None:
         return list(_checks(one.path, one.facts.size_bytes, found, weights_only=weights_only))
-    size = text.size(one.facts.size_bytes)
     if it.options.verify is False:
-        when = "left out (--no-verify)"
-    elif it.options.verify or one.facts.size_bytes <= it.options.verify_bytes:
-        when = "before it is resumed"
-    else:
-        when = f"only with --verify, as it takes {size}"
-    return [
-        passed(SUMS, f"checksums: not yet looked at ({when})"),
-        passed(FINITE, f"NaN and infinity: not yet looked for ({when})"),
-    ]
+        return [passed(SUMS, "bytes and numbers: not looked at (--no-verify)")]
+    if it.options.verify or one.facts.size_bytes <= it.options.verify_bytes:
+        return [passed(SUMS, "bytes and numbers: looked at before it is resumed")]
+    return [passed(SUMS, f"bytes and numbers: only with --verify ({text.size(one.facts.size_bytes)})")]
 
 
 def _checks(path: str, size: int, found: Integrity, *, weights_only: bool) -> tuple[Check, ...]:

@@ -43,18 +43,19 @@ def _costs(it: Situation, contents: Contents) -> list[str]:
     if not one.has_scheduler and optimizer is not None and optimizer.had_scheduler:
         costs.append("the learning rate followed a schedule, which was not saved: it starts anew or jumps")
     elif not one.has_scheduler and not is_ours:
-        costs.append("a schedule of the learning rate, if there was one, starts anew")
+        rate = f" from {one.lr:g}" if one.lr is not None else ""
+        costs.append(f"a schedule of the learning rate, if there was one, starts anew{rate}")
     if not one.has_rng:
         costs.append("dropout and augmentation draw other numbers, and a shuffle by the global generator another order")
     return costs
 
 
 def _schedule(it: Situation, contents: Contents) -> list[Check]:
-    """The learning rate, and a counter that should count steps but holds the epoch."""
+    """Where the schedule stands; and a counter that should count steps but holds the epoch."""
     one, counter = it.checkpoint, contents.scheduler_counter
     rate = f"learning rate {one.lr:g} in the optimizer" if one.lr is not None else ""
     if counter is None:
-        return [passed("checkpoint.schedule", rate)] if rate else []
+        return []
     length = contents.scheduler_length
     said = f"the schedule stands at {text.count(counter)}"
     if length is not None:
@@ -63,7 +64,7 @@ def _schedule(it: Situation, contents: Contents) -> list[Check]:
         what = f"{said}, which is the epoch: a schedule that is as long as the training's steps was given its epochs"
         remedy = "step the schedule where it was stepped before, or set last_epoch to the number of steps"
         return [warn("checkpoint.schedule", what, rate, remedy)]
-    return [passed("checkpoint.schedule", f"{said}; {rate}" if rate else said)]
+    return [passed("checkpoint.schedule", said, rate)]
 
 
 def _is_epoch_for_step(it: Situation, contents: Contents) -> bool:

@@ -132,7 +132,7 @@ def test_tied_weights_and_buffers_are_no_parameters_of_their_own(run: str) -> No
     optimizer = torch.optim.AdamW(model.parameters())
     save(run, model_state_dict=model.state_dict(), optimizer_state_dict=optimizer.state_dict())
     said = check(proposed(run), "checkpoint.fits")
-    assert said.verdict is Verdict.PASS and "is of 3 parameters, as many" in said.what
+    assert said.verdict is Verdict.PASS and said.what.endswith("3 parameters")
 
 
 def test_an_optimizer_by_name_is_compared_by_name(run: str) -> None:
@@ -172,7 +172,7 @@ def test_what_a_bare_file_does_not_restore_is_listed(run: str) -> None:
     assert restores == "restores: model, optimizer" and said.verdict is Verdict.WARN
     assert lacks == "schedule, random state, loss scaler, position in the data"
     assert "starts anew" in said.evidence and "dropout" in said.evidence
-    assert "learning rate 0.0003" in check(proposed(run), "checkpoint.schedule").what
+    assert "from 0.0003" in said.evidence
 
 
 def full(**more: Any) -> dict[str, Any]:
@@ -193,7 +193,8 @@ def test_a_full_file_restores_everything(run: str) -> None:
     said = check(proposal, "checkpoint.restores")
     assert said.verdict is Verdict.PASS and "Does not" not in said.what
     assert said.what.endswith("schedule, random state, loss scaler, position in the data")
-    assert "stands at 300 of 1,000 (T_max)" in check(proposal, "checkpoint.schedule").what
+    said = check(proposal, "checkpoint.schedule")
+    assert "stands at 300 of 1,000 (T_max)" in said.what and said.evidence.startswith("learning rate 0.000")
 
 
 def test_a_schedule_that_was_not_saved_shows_in_the_optimizer(run: str) -> None:
@@ -323,8 +324,8 @@ def test_it_is_only_said_that_nothing_was_looked_at_yet(run: str) -> None:
     poison(run, 1)
     proposal = proposed(run)
     assert not proposal.is_refused
-    for id in ("checkpoint.sums", "checkpoint.finite"):
-        assert check(proposal, id).verdict is Verdict.PASS and "not yet looked" in check(proposal, id).what
+    said = check(proposal, "checkpoint.sums")
+    assert said.verdict is Verdict.PASS and "before it is resumed" in said.what
     assert "--verify" in check(proposed(run, verify_bytes=10), "checkpoint.sums").what
     assert "--no-verify" in check(proposed(run, verify=False), "checkpoint.sums").what
 
@@ -336,7 +337,8 @@ def test_a_sound_checkpoint_passes(run: str) -> None:
     assert "every checksum agrees" in check(proposal, "checkpoint.sums").what
     assert "no NaN" in check(proposal, "checkpoint.finite").what
     ids = [one.id for one in proposal.checks]
-    assert ids == [one.id for one in proposed(run).checks]
+    assert [id for id in ids if id != "checkpoint.finite"] == [one.id for one in proposed(run).checks]
+    assert ids.index("checkpoint.finite") == ids.index("checkpoint.sums") + 1
 
 
 @pytest.mark.parametrize(("part", "name"), [("model", "0.weight"), ("optimizer", "state.1.exp_avg")])
