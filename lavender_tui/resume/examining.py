@@ -14,6 +14,7 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import FileFacts, parse_name
 from lavender_tui.model.plan import Check, Proposal, ResumePlan, Verdict
 from lavender_tui.model.state_rules import passed, refuse, warn
+from lavender_tui.resume import known_bad
 from lavender_tui.resume.request import Prepared
 from lavender_tui.resume.situation import Situation
 
@@ -54,7 +55,9 @@ def examine(
     except UnreadableFile as error:
         return (refuse(SUMS, f"the checkpoint can't be read to its end: {error.what}", text.clean(path)),)
     weights_only = options is not None and options.next_stage is not None
-    return _checks(path, plan.source.size, found, weights_only=weights_only)
+    checks = _checks(path, plan.source.size, found, weights_only=weights_only)
+    _keep_in_mind(path, checks, weights_only=weights_only)
+    return checks
 
 
 def examined(
@@ -77,6 +80,19 @@ def is_examined_by_default(proposal: Proposal) -> bool:
         return False
     asked = proposal.options.verify
     return asked if asked is not None else proposal.plan.source.size <= proposal.options.verify_bytes
+
+
+def _keep_in_mind(path: str, checks: tuple[Check, ...], *, weights_only: bool) -> None:
+    """A file that failed is no default any more, until it is another one or a whole look finds nothing."""
+    try:
+        facts = checkpoints.file_facts(path)
+    except OSError:
+        return  # gone meanwhile: there is nothing to keep away from
+    failed = [check.what for check in checks if check.verdict is Verdict.REFUSE]
+    if failed:
+        known_bad.remember(path, facts, failed[0])
+    elif not weights_only:
+        known_bad.forget(facts)
 
 
 def known_checks(it: Situation) -> list[Check]:

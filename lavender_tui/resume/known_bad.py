@@ -1,9 +1,8 @@
 """Checkpoints that are known to be bad: they are passed over with the reason, and can still be named.
 
 Known from two sides. A deep check that failed is remembered in `$XDG_STATE_HOME/lavender-tui/known-bad.json`, by what
-the file was then: one that was replaced starts anew. What looking through a file found, as long as that is kept, counts
-as well. And a run that was resumed from a checkpoint and failed at once says so on disk, with its launch record, its
-exit record and no save of its own; nothing is written for that.
+the file was then: one that was replaced starts anew. And a run that was resumed from a checkpoint and failed at once
+says so on disk, with its launch record, its exit record and no save of its own; nothing is written for that.
 
 A failure before the first step may as well be the command's, or the machine's. It counts only where the error names
 the checkpoint, or where it came twice; and where another checkpoint of the same run failed in that way too, the
@@ -20,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from lavender_tui.checkpoints.remembered import recall
 from lavender_tui.launch.files import encode, read_document, write_atomically
 from lavender_tui.model.checkpoint import Checkpoint, FileFacts
 from lavender_tui.model.run import Run
@@ -48,12 +46,21 @@ def memory_path() -> str:
 
 def remember(path: str, facts: FileFacts, reason: str) -> bool:
     """Remember that this file, as it is now, failed a deep check. False where that can't be written."""
+    entry = {"key": _key(facts), "path": path, "reason": reason[:500], "at": round(time.time(), 3)}
+    return _replace(_key(facts), [entry])
+
+
+def forget(facts: FileFacts) -> bool:
+    """A later look found nothing wrong. False where that can't be written."""
+    return _key(facts) not in remembered() or _replace(_key(facts), [])
+
+
+def _replace(key: str, new: list[dict[str, Any]]) -> bool:
     place = memory_path()
     try:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         with _locked(place):
-            entries = [one for one in _entries(place) if one["key"] != _key(facts)]
-            entries.append({"key": _key(facts), "path": path, "reason": reason[:500], "at": round(time.time(), 3)})
+            entries = [one for one in _entries(place) if one["key"] != key] + new
             document = {"format": FORMAT, "version": VERSION, "files": entries[-MOST_REMEMBERED:]}
             write_atomically(place, encode(document), replace=True)
     except OSError:
@@ -103,24 +110,10 @@ def suspects(checkpoints: Sequence[Checkpoint], resumed: Sequence[Run]) -> dict[
     blamed, kept = _blamed(resumed), remembered()
     found = {}
     for one in checkpoints:
-        reason = kept.get(_key(one.facts)) or _looked_through(one.facts) or blamed.get(os.path.basename(one.path))
+        reason = kept.get(_key(one.facts)) or blamed.get(os.path.basename(one.path))
         if reason is not None:
             found[one.path] = reason
     return found
-
-
-def _looked_through(facts: FileFacts) -> str | None:
-    """What was found when this very file was looked through, as long as that is remembered."""
-    looked = recall(facts)
-    if looked is None:
-        return None
-    if looked.problems:
-        first = looked.problems[0]
-        return f"it is damaged: {first.what}" + (f" ({first.tensor})" if first.tensor else "")
-    odd = [one for one in looked.non_finite or () if one.part in ("model", "optimizer")]
-    if not odd:
-        return None
-    return f"numbers that are none in {plural(len(odd), 'tensor')}, such as {odd[0].name}"
 
 
 def _blamed(resumed: Sequence[Run]) -> dict[str, str]:

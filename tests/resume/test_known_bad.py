@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from lavender_tui import checkpoints
-from lavender_tui.checkpoints.integrity import find_non_finite, recall, verify
 from lavender_tui.launch.identity import host_name
 from lavender_tui.launch.record import (
     ExitRecord,
@@ -26,6 +25,7 @@ from lavender_tui.launch.record import (
 )
 from lavender_tui.model.run import Lineage
 from lavender_tui.resume import carry_out
+from lavender_tui.resume.examining import examine
 from lavender_tui.resume.known_bad import MOST_REMEMBERED, memory_path, remember, remembered
 from tests.resume.saves import check, proposed, save, warnings
 
@@ -172,22 +172,21 @@ def test_a_failed_deep_check_is_remembered_by_what_the_file_was(run: str) -> Non
     assert chosen(run) == 2
 
 
-def test_one_that_was_looked_through_and_is_damaged_or_holds_nan_is_known(run: str, until: Any) -> None:
+def test_what_the_deep_look_refuses_is_kept_in_mind_until_a_look_finds_nothing(run: str) -> None:
     import torch
 
     save(run, 1)
     odd = save(run, 2, model_state_dict={"w": torch.tensor([1.0, float("nan")])})
-    assert chosen(run) == 2
-    until(lambda: find_non_finite(odd) and recall(checkpoints.file_facts(odd)), what="the finding to be kept")
+    meant = save(run, 3, model_state_dict={"mask": torch.tensor([1.0, float("-inf")])})
+    for path in (odd, meant):
+        examine(proposed(path))
+    assert chosen(run) == 3
+    os.unlink(meant)
     assert chosen(run) == 1 and "numbers that are none" in proposed(run).passed_over[0][1]
-    broken = save(run, 3)
-    with open(broken, "r+b") as file:
-        content = file.read()
-        at = content.index(torch.load(broken)["model_state_dict"]["weight"].numpy().tobytes())
-        file.seek(at)
-        file.write(bytes([content[at] ^ 1]))
-    until(lambda: verify(broken) and recall(checkpoints.file_facts(broken)), what="the finding to be kept")
-    assert chosen(run) == 1 and "damaged" in proposed(run).passed_over[0][1]
+    kept = save(run, 4)
+    remember(kept, checkpoints.file_facts(kept), "a disk that lied once")
+    examine(proposed(kept))
+    assert chosen(run) == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": "lavender-known-bad", "files": [3, {"key": 4}]}'])
