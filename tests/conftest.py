@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says only how busy the machine is.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 FOREIGN = ("LAVENDER_", "TORCHELASTIC_", "MASTER_", "SLURM_", "XDG_", "PYTEST_ADDOPTS")
 FOREIGN_NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")

@@ -78,7 +78,7 @@ def test_a_new_run_can_be_made_under_another_root(tmp_path: Path) -> None:
     run = tmp_path / "here" / "run-2026-04-24_18-53-41"
     save(str(run))
     document = json.loads(
-        lavender("plan", str(run), "--root", str(tmp_path / "there"), "--json", "--", sys.executable, "x.py").stdout
+        lavender("plan", str(run), "--root", str(tmp_path / "there"), "--json", "--", sys.executable, "-m", "x").stdout
     )
     assert not document["refused"]
     assert Path(document["run_dir"]).parent == tmp_path / "there" and not (tmp_path / "there").exists()

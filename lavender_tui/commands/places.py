@@ -43,9 +43,10 @@ def _did_you_mean(word: str) -> str | None:
     """A mistyped verb is read as a root: say so."""
     if os.sep in word or not word.isalpha():
         return None
-    from lavender_tui.cli import cli
+    import click
 
-    near = difflib.get_close_matches(word, cli.commands, n=1)
+    group = click.get_current_context().find_root().command
+    near = difflib.get_close_matches(word, getattr(group, "commands", ()), n=1)
     return f"There is no command {word} either" + (f": did you mean {near[0]}?" if near else "")
 
 

@@ -134,7 +134,7 @@ def test_rank_files_beside_the_checkpoint(run: str, pattern: str) -> None:
 def test_only_sizes_that_share_the_splits_are_allowed(run: str, splits: int) -> None:
     save(run, dataset=row(20, splits))
     for size in (-1, 0, *range(1, 25)):
-        proposal = proposed(run, world_size=size, command=("torchrun", "x.py"))
+        proposal = proposed(run, world_size=size, command=("torchrun", "-m", "x"))
         if size > 0 and splits % size == 0:
             assert not proposal.is_refused
             continue
@@ -149,11 +149,11 @@ def test_only_sizes_that_share_the_splits_are_allowed(run: str, splits: int) -> 
 def test_workers_and_batch_must_be_shareable(run: str) -> None:
     batch = {"global": 12, "num_workers": 2}
     save(run, dataset=[row(splits=8), row(splits=8)], world_size=2, batch=batch)
-    assert refusals(proposed(run, world_size=2, num_workers=3, command=("torchrun", "x.py"))) == ["topology.workers"]
-    assert "topology.batch" in warnings(proposed(run, world_size=2, command=("torchrun", "x.py")))
-    uneven = proposed(run, world_size=8, command=("torchrun", "x.py"))
+    assert refusals(proposed(run, world_size=2, num_workers=3, command=("torchrun", "-m", "x"))) == ["topology.workers"]
+    assert "topology.batch" in warnings(proposed(run, world_size=2, command=("torchrun", "-m", "x")))
+    uneven = proposed(run, world_size=8, command=("torchrun", "-m", "x"))
     assert refusals(uneven) == ["topology.batch"] and "1, 2, 4" in check(uneven, "topology.batch").remedy
-    fewer = proposed(run, world_size=8, global_batch=16, command=("torchrun", "x.py")).plan
+    fewer = proposed(run, world_size=8, global_batch=16, command=("torchrun", "-m", "x")).plan
     assert fewer is not None and fewer.batch.num_workers == 1 and fewer.batch.per_rank == 2
 
 
@@ -241,16 +241,25 @@ def test_without_a_command_it_says_how_to_give_one(run: str, tmp_path: Path) -> 
     assert refusals(proposed(run, command=("no-such-program", "x"))) == ["command.found"]
 
 
+def test_a_script_that_is_not_there_is_known_before_the_launch(run: str, tmp_path: Path) -> None:
+    save(run)
+    options = Options(project_dir=str(tmp_path), command=(sys.executable, "nosuch.py"))
+    told = check(propose(Target(paths=(run,)), options), "command.found")
+    assert "nosuch.py" in told.what and str(tmp_path) in told.what and told.verdict == "refuse"
+    (tmp_path / "nosuch.py").write_text("")
+    assert check(propose(Target(paths=(run,)), options), "command.found").verdict == "pass"
+
+
 def test_the_command_is_filled_in(run: str) -> None:
     path = save(run, dataset=[row(), row()], world_size=2)
     words = ("{checkpoint}", "{plan}", "{state}", "{run_dir}", "{world_size}", "{stage}", "{start_epoch}")
-    plan = proposed(run, command=(sys.executable, "t.py", *words), world_size=1).plan
+    plan = proposed(run, command=(sys.executable, "-m", "t", *words), world_size=1).plan
     assert plan is not None
     filled = plan.launch.argv[-7:]
     assert filled[0] == path and filled[1] == os.path.join(plan.run_dir, "resume.json")
     assert filled[2].endswith(".pt") and filled[3:] == (plan.run_dir, "1", "pretrain", "1")
     stateless = save(run, 2)
-    assert refusals(proposed(stateless, command=(sys.executable, "t.py", "{state}"))) == ["command.fits"]
+    assert refusals(proposed(stateless, command=(sys.executable, "-m", "t", "{state}"))) == ["command.fits"]
 
 
 def test_a_place_where_nothing_can_be_made_is_refused(run: str) -> None:
