@@ -94,6 +94,11 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="STAGE",
             help="Start this stage (such as sft) from the weights: optimizer, schedule and data fresh, epoch 1.",
         ),
+        click.option(
+            "--verify/--no-verify",
+            default=None,
+            help="Read the whole checkpoint first: checksums, NaN (default: before a resume, up to 2 GB).",
+        ),
         click.option("--before-spike", is_flag=True, help="From the newest checkpoint before the loss jumped."),
         JSON,
     )

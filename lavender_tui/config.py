@@ -26,6 +26,9 @@ class Config:
     grace_seconds: float = 30.0
     """How long a stopped training may take to save before it is killed."""
 
+    verify_gb: float = 2.0
+    """Up to this size a checkpoint is read to its last byte before it is resumed; larger ones with --verify."""
+
     theme: str = "lavender"
     """The app's colours: any of Textual's themes; `ansi-dark` and `ansi-light` use the terminal's own."""
 

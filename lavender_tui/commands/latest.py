@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from lavender_tui.commands import places
-from lavender_tui.commands.plan import options_of, show
+from lavender_tui.commands.plan import looked_through, options_of, show
 from lavender_tui.commands.printing import put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
@@ -47,19 +47,22 @@ def run(
 def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
     """Start what is to be started; the new run's directory."""
     from lavender_tui.commands.resume import refused
-    from lavender_tui.resume import carry_out, fresh
+    from lavender_tui.resume import carry_out, fresh, is_examined_by_default
 
     if found.next is fresh.Next.FRESH:
         say(f"{found.why}: starting fresh")
         made = fresh.start_fresh(root, wanted)
         _put(found.next, made.run_dir, None, made.record.leader.pid, made.argv, as_json)
         return made.run_dir
-    put_checks(found.proposal)
-    if found.proposal.is_refused:
+    proposal = found.proposal
+    if not proposal.is_refused and is_examined_by_default(proposal):
+        proposal = looked_through(proposal)
+    put_checks(proposal)
+    if proposal.is_refused:
         if as_json:
-            show(found.proposal, as_json=True)
-        raise refused(found.proposal)
-    launched = carry_out(found.proposal)
+            show(proposal, as_json=True)
+        raise refused(proposal)
+    launched = carry_out(proposal)
     _put(found.next, launched.run_dir, launched.plan_path, launched.record.leader.pid, launched.argv, as_json)
     return launched.run_dir
 

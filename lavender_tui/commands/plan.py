@@ -7,7 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands import places
-from lavender_tui.commands.printing import put_checks, put_json, say
+from lavender_tui.commands.printing import Counter, put_checks, put_json, say
+from lavender_tui.config import load
 from lavender_tui.errors import NotFound, UsageError
 from lavender_tui.model import text
 from lavender_tui.model.export import proposal_document
@@ -21,6 +22,8 @@ def run(*, command: tuple[str, ...], as_json: bool, target: str | None = None, *
     from lavender_tui.resume import propose
 
     proposal = propose(target_of(target), options_of(command, **options))
+    if options.get("verify"):
+        proposal = looked_through(proposal)
     show(proposal, as_json=as_json)
     return 1 if proposal.is_refused else 0
 
@@ -44,7 +47,16 @@ def options_of(command: tuple[str, ...], *, policy: str | None = None, **options
 
     if command and not command[0]:
         raise UsageError("the command after -- is empty")
-    return Options(command=command, policy=Policy(policy) if policy else None, **options)
+    verify_bytes = int(load()[0].verify_gb * 1e9)
+    return Options(command=command, policy=Policy(policy) if policy else None, verify_bytes=verify_bytes, **options)
+
+
+def looked_through(proposal: Proposal) -> Proposal:
+    """The proposal after its whole checkpoint was read; where that takes a while, how far it is, on a terminal."""
+    from lavender_tui.resume import examined
+
+    with Counter("reading the checkpoint") as counter:
+        return examined(proposal, on_progress=counter)
 
 
 def show(proposal: Proposal, *, as_json: bool) -> None:

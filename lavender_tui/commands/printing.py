@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,3 +63,29 @@ def ask(question: str) -> bool:
         return False
     print(f"{text.clean(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+class Counter:
+    """How far something has come, on one line of a terminal, once it takes longer than a second; gone at the end."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._started, self._shown = what, time.monotonic(), 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._started < 1.0 or now - self._shown < 0.1 or not sys.stderr.isatty():
+            return
+        self._shown = now
+        print(
+            f"\r{self._what}: {done * 100 // max(1, total)} % of {text.size(total)}",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def __enter__(self) -> Counter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
-from importlib import metadata
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lavender_tui import __version__
 from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.training import data_state, metrics_log, weights
 from lavender_tui.training.begin_line import BeginLine
@@ -16,7 +13,7 @@ from lavender_tui.training.cadence import Cadence, StepCount
 from lavender_tui.training.data_state import RankReport
 from lavender_tui.training.estimate import Pace, remaining_hours
 from lavender_tui.training.plain import as_plain
-from lavender_tui.training.provenance import Pins
+from lavender_tui.training.provenance import Pins, versions
 from lavender_tui.training.ranks import current_ranks, first_does
 from lavender_tui.training.reading import LOG, Reading, make_loader
 from lavender_tui.training.run_record import Ending, RunRecord, claim_run_dir, how_it_ended
@@ -71,6 +68,7 @@ class CheckpointManager:
         self._ranks = current_ranks()
         self.run_dir: str = first_does(self._ranks, lambda: claim_run_dir(os.fspath(root)))
         self.save_count: int = first_does(self._ranks, lambda: last_save_count(self.run_dir))
+        self._versions = versions() if self._ranks.is_first else {}
         self._record = self._begin_record(begin)
         self._model, self._model_cfg, self._table = model, model_cfg, table
         self._optimizer: Any = None
@@ -276,7 +274,7 @@ class CheckpointManager:
             "world_size": self._ranks.world_size,
             **({"scheduler_state_dict": as_plain(self._scheduler.state_dict())} if self._scheduler else {}),
             **self._reading.stored(reports, self._steps, epoch_complete=complete),
-            "versions": _versions(),
+            "versions": self._versions,
         }
         hours = remaining_hours(content, self._pace.seconds_a_step(self._steps.value))
         if hours is not None:
@@ -339,13 +337,3 @@ class CheckpointManager:
         if self._record is not None:
             self._record.end(ending)
             self._record.release()
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "lavender_tui": __version__}
-    for package in ("torch", "lancedb"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
+from importlib import metadata
 from typing import Any
+
+from lavender_tui import __version__
+from lavender_tui.launch.code_version import code_version
 
 # Keyword arguments of StreamingDataset that decide which rows come in which order.
 READING = (
@@ -95,6 +101,31 @@ def _base_version(dataset: Any) -> int | None:
 def _in_words(value: Any) -> Any:
     """A function (`on_transform_error` may be one) by its name."""
     return getattr(value, "__qualname__", None) or repr(value) if callable(value) else value
+
+
+def versions() -> dict[str, Any]:
+    """The checkpoint's `versions`: the libraries, and the code's commit where git knows one.
+
+    Ask once, when the training begins: that is the code that runs, whatever is edited later. Never raises.
+    """
+    found: dict[str, Any] = {"python": platform.python_version(), "lavender_tui": __version__}
+    for package in ("torch", "lancedb"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    code = code_version(_script_directory())
+    if code is not None:
+        found["git_commit"] = code.commit
+        if code.changed is not None:
+            found["git_changed"] = code.changed
+    return found
+
+
+def _script_directory() -> str:
+    """Where the training's script lies; the working directory in a notebook or a shell."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(os.path.realpath(script)) if script else os.curdir
 
 
 class Pins:
