@@ -164,17 +164,18 @@ def _back(path: str) -> str:
 
 
 def earlier_save(path: str) -> str | None:
-    """The newest usable save before this one in its directory, leaving out those that are known to be bad."""
-    directory, count = os.path.dirname(path), parse_name(os.path.basename(path))[1]
+    """The newest usable save before this one in its directory: of its own stage, else of any; none known to be bad."""
+    directory, (stage, count) = os.path.dirname(path), parse_name(os.path.basename(path))
     if count is None:
         return None
     try:
         names = [name for name in os.listdir(directory) if checkpoints.is_checkpoint_name(name)]
     except OSError:
         return None
-    counted = sorted(((parse_name(name)[1] or 0, name) for name in names), reverse=True)
-    older = [os.path.join(directory, name) for number, name in counted if 0 < number < count]
-    return next((one for one in older[:_MOST_LOOKED_AT] if _may_be_good(one)), None)
+    parsed = [(parse_name(name), name) for name in names]
+    older = [(one[0] == stage, one[1], name) for one, name in parsed if one[1] is not None and 0 < one[1] < count]
+    ordered = [os.path.join(directory, name) for _, _, name in sorted(older, reverse=True)]
+    return next((one for one in ordered[:_MOST_LOOKED_AT] if _may_be_good(one)), None)
 
 
 def _may_be_good(path: str) -> bool:

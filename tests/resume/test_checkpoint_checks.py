@@ -345,8 +345,9 @@ def test_a_sound_checkpoint_passes(run: str) -> None:
 def test_numbers_that_are_none_refuse_and_name_where_to_go_back_to(run: str, part: str, name: str) -> None:
     save(run, 1, **parts())
     good = save(run, 2, **parts())
-    open(os.path.join(run, "pretrain-10-00-00-0003.pt"), "wb").close()
-    bad = poison(run, 4, part=part)
+    save(run, 3, stage="sft", **parts())
+    open(os.path.join(run, "pretrain-10-00-00-0004.pt"), "wb").close()
+    bad = poison(run, 5, part=part)
     proposal = examined(proposed(bad))
     said = check(proposal, "checkpoint.finite")
     assert refusals(proposal) == ["checkpoint.finite"] and name in said.what
