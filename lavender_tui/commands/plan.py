@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def run(*, command: tuple[str, ...], as_json: bool, target: str | None = None, **options: Any) -> int:
-    from lavender_tui.resume import propose
+    from lavender_tui.resume import propose, verified
 
     proposal = propose(target_of(target), options_of(command, **options))
     if options.get("verify"):
-        proposal = looked_through(proposal)
+        proposal = verified(looked_through(proposal))
     show(proposal, as_json=as_json)
     return 1 if proposal.is_refused else 0
 

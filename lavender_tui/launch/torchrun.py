@@ -34,6 +34,7 @@ _RENDEZVOUS = frozenset(
         "--local-addr",
     ]
 )
+_FIXED_PLACES = ("--rdzv-endpoint", "--master-addr", "--master-port")
 _REPLACED = _RENDEZVOUS | {
     "--nproc-per-node",
     "--log-dir",
@@ -74,6 +75,9 @@ def notes(command: Command, topology: Topology) -> tuple[str, ...]:
         told.append(f"the command was for one process; torchrun starts it {topology.world_size} times")
         if set(command.interpreter_options) - {"-u"}:
             told.append("the ranks start without the interpreter's options " + " ".join(command.interpreter_options))
+    fixed = [name for name in _FIXED_PLACES if command.option(name) is not None]
+    if fixed:
+        told.append(f"{' and '.join(fixed)} left out: the ranks meet on a free port of this node")
     if command.option("--nnodes") not in (None, "1", "1:1"):
         told.append(f"the command was for {command.option('--nnodes')} nodes; all ranks start on this one")
     return tuple(told)

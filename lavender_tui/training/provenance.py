@@ -10,6 +10,7 @@ from typing import Any
 
 from lavender_tui import __version__
 from lavender_tui.launch.code_version import code_version
+from lavender_tui.training.fingerprint import sample_of
 
 # Keyword arguments of StreamingDataset that decide which rows come in which order.
 READING = (
@@ -36,10 +37,13 @@ def describe(dataset: Any, table: Any = None, told: dict[str, Any] | None = None
     table = table if table is not None else _kept(dataset, "table", None)
     record: dict[str, Any] = {} if table is None else _describe_table(table)
     if table is not None:
-        record["num_rows"] = _count_rows(table, told.get("filter", _kept(dataset, "filter", None)))
+        record["num_rows"] = count_rows(table, told.get("filter", _kept(dataset, "filter", None)))
     version = _base_version(dataset)
     if version is not None:
         record["version"] = version
+    if table is not None and record.get("version") == _public(table, "version"):
+        sample = fingerprint(table)
+        record.update({"sample": sample} if sample is not None else {})
     for key in READING:
         value = _kept(dataset, key, _MISSING)
         if value is not _MISSING:
@@ -57,10 +61,18 @@ def _describe_table(table: Any) -> dict[str, Any]:
     }
 
 
-def _count_rows(table: Any, filter: str | None) -> int | None:
+def count_rows(table: Any, filter: str | None) -> int | None:
     """The rows that an epoch reads: those that pass the filter."""
     try:
         return int(table.count_rows(filter))
+    except (NotImplementedError, RuntimeError, ValueError, OSError):
+        return None
+
+
+def fingerprint(table: Any) -> str | None:
+    """`sample_of`, None where the table can't be read from right now."""
+    try:
+        return sample_of(table)
     except (NotImplementedError, RuntimeError, ValueError, OSError):
         return None
 

@@ -7,6 +7,8 @@ import signal
 from typing import Any
 
 from lavender_tui.errors import UsageError
+from lavender_tui.model.rank_state import owned_splits
+from lavender_tui.model.state_shapes import BLOCKS, SAMPLES
 from lavender_tui.model.topology import allowed_num_workers, per_rank_batch
 from lavender_tui.training import randomness
 from lavender_tui.training.cadence import StepCount
@@ -136,12 +138,38 @@ def make_loader(dataset: Any, *, ranks: Ranks, batch_size: int, num_workers: int
             f"{state['num_splits']} splits on {ranks.world_size} ranks can't be read by {num_workers} workers each",
             hint=f"Use one of {', '.join(map(str, allowed))}",
         )
-    if num_workers and options.setdefault("multiprocessing_context", "forkserver") == "forkserver":
+    _check_workers(state, ranks, num_workers)
+    if num_workers and _start_method(options.setdefault("multiprocessing_context", "forkserver")) == "forkserver":
         _start_forkserver()
+    elif num_workers and _start_method(options["multiprocessing_context"]) == "fork":
+        raise UsageError(
+            "workers by fork crash or hang: lancedb's threads don't survive it",
+            hint='Leave multiprocessing_context out, or use "forkserver" or "spawn"',
+        )
     if "generator" not in options:
         seed = state["shuffle_seed"] * 1_000_003 + state["epoch"] * 1_009 + ranks.rank
         options["generator"] = torch.Generator().manual_seed(seed % (1 << 63))
     return StreamingDataLoader(dataset, batch_size=share, num_workers=num_workers, **options)
+
+
+def _check_workers(state: dict[str, Any], ranks: Ranks, num_workers: int) -> None:
+    """Two workers can't begin inside a cycle, where some splits are a row further than others."""
+    own = owned_splits(ranks.rank, ranks.world_size, int(state["num_splits"]))
+    counts = state[BLOCKS] if BLOCKS in state else state[SAMPLES]
+    if num_workers > 1 and len({counts[split] for split in own}) > 1:
+        raise UsageError(
+            f"{num_workers} workers can't start here: the position lies inside a cycle over the splits",
+            hint="Use num_workers=1 or 0 for the rest of this epoch",
+        )
+
+
+def _start_method(context: Any) -> str | None:
+    """By name, of a context object, or of None: Python's own default."""
+    import multiprocessing
+
+    if context is None:
+        return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return context if isinstance(context, str) else context.get_start_method()
 
 
 def _start_forkserver() -> None:

@@ -157,10 +157,19 @@ class Beginning:
         """The LanceDB table, checked out at ONE version: the recorded one on a resume, else rank 0's newest.
 
         `uri` and `name` are needed where the checkpoint doesn't say them; a different place than the recorded one is
-        taken as the moved table, and said. Raises NotFound where the table or its version is not there; nothing is
-        created in its place.
+        taken as the moved table, and said. Where no position is used (an epoch read from its start) and the recorded
+        version is gone, the newest is read, and said. Raises NotFound where the table, or the version that a position
+        is of, is not there, BadState where it holds other rows; nothing is created in its place.
         """
-        return open_table(uri, name, recorded=self.data, is_fresh=self.is_fresh or self.begins_stage)
+        is_fresh = self.is_fresh or self.begins_stage
+        return open_table(uri, name, recorded=self.data, is_fresh=is_fresh, exactly=self._has_position and not is_fresh)
+
+    @property
+    def _has_position(self) -> bool:
+        """Will rows be left out because they were read before?"""
+        state = self.dataset or {}
+        counts = (*state.get("samples_consumed_per_split", ()), *state.get("blocks_emitted_per_split", ()))
+        return any(counts)
 
     def dataset_epoch(self, epoch: int) -> int:
         """The dataset's own epoch, which shuffles its rows, for the trainer's 1-based epoch."""
@@ -181,6 +190,8 @@ class Beginning:
         ranks = current_ranks()
         state = self._state_of(epoch)
         options = check_reading(options, self.data, exactly=state is not None)
+        if self.data.get("io_queue_depth") is not None:  # the launcher's: fewer ranks would start too many threads
+            options.setdefault("io_queue_depth", self.data["io_queue_depth"])
         dataset = StreamingDataset(
             table,
             num_splits=self._as_before("num_splits", num_splits, state, None),
