@@ -97,7 +97,7 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--verify/--no-verify",
             default=None,
-            help="Read the whole checkpoint first: checksums, NaN (default: before a resume, up to 2 GB); plan: the table too.",
+            help="Read the whole checkpoint first: checksums, NaN; a plan opens the table too (default: up to 2 GB).",
         ),
         click.option("--before-spike", is_flag=True, help="From the newest checkpoint before the loss jumped."),
         JSON,
