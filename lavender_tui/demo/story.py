@@ -13,7 +13,7 @@ from lavender_tui.errors import LaunchFailed
 from lavender_tui.model import text
 
 DIRECTORY = "lavender-demo"
-HINT = "This training is real. x stops it, r resumes it on another world_size, ? shows every key, q ends the demo."
+HINT = "q ends the demo. This training is real: x stops it, r resumes it on another world_size, ? shows every key"
 WATCHED = ("--epochs", "40", "--save-seconds", "5", "--pause", "0.2", "--schedule-steps", "5000")
 TOLD = ("--epochs", "1", "--save-seconds", "1", "--pause", "0.1")
 STAGES = ((2, 4), (4, 1))  # world_size before and after each kill

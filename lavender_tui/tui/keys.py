@@ -28,7 +28,7 @@ class Key:
     """One key: `keys` as Textual names them, comma-separated alternatives, the first of them shown.
 
     `label` is the word in the key bar (empty: not in the bar), `help` the sentence in help, tooltip and README.
-    `places` are the screens where it works.
+    `places` are the screens where it works. `title` names it in the palette where the label isn't enough.
     """
 
     id: str
@@ -38,6 +38,13 @@ class Key:
     places: tuple[str, ...]
     label: str = ""
     display: str | None = None
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        """A short name, for the palette."""
+        words = self.title or self.label
+        return words[:1].upper() + words[1:]
 
     @property
     def shown(self) -> str:
@@ -55,7 +62,7 @@ TABLE: tuple[Key, ...] = (
         help="Open the resume sheet: filled in, checked, ready for ⏎",
     ),
     Key(
-        id="run.resume_now", keys="R", action="resume_now", places=(LIST, RUN),
+        id="run.resume_now", keys="R", action="resume_now", title="resume at once", places=(LIST, RUN),
         help="Resume at once with the defaults and say what was done",
     ),
     Key(
@@ -92,9 +99,9 @@ TABLE: tuple[Key, ...] = (
         help="Show only runs whose name, stage or state matches a text or pattern; ! in front inverts",
     ),
     Key(id="list.sort", keys="s", action="sort", label="sort", places=(LIST,), help="Sort by the next column"),
-    Key(id="list.reverse", keys="S", action="reverse", places=(LIST,), help="Reverse the order"),
+    Key(id="list.reverse", keys="S", action="reverse", title="reverse", places=(LIST,), help="Reverse the order"),
     Key(
-        id="list.fold", keys="space", action="fold", places=(LIST,),
+        id="list.fold", keys="space", action="fold", title="fold or unfold", places=(LIST,),
         help="Fold or unfold the runs resumed from this one",
     ),
     Key(
@@ -102,9 +109,20 @@ TABLE: tuple[Key, ...] = (
         help="Follow the newest line, or stay where you are",
     ),
     Key(id="log.file", keys="tab", action="next_file", label="next file", places=(LOG,), help="The next log file"),
-    Key(id="copy.path", keys="y", action="copy_path", label="copy", places=(LIST, RUN, LOG), help="Copy the path"),
     Key(
-        id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5",
+        id="log.wrap", keys="w", action="wrap", label="wrap", places=(LOG,),
+        help="Show long lines on several, or cut them at the edge",
+    ),
+    Key(
+        id="log.aside", keys="right,left", action="aside", display="← →", places=(LOG,),
+        help="Move sideways over long lines that aren't wrapped",
+    ),
+    Key(
+        id="copy.path", keys="y", action="copy_path", label="copy", title="copy the path", places=(LIST, RUN, LOG),
+        help="Copy the path of the run or of the log",
+    ),
+    Key(
+        id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
         help="Look at the disk now",
     ),
     Key(
@@ -120,8 +138,8 @@ TABLE: tuple[Key, ...] = (
         help="Half a screen down, half a screen up; pgdn and pgup a whole one",
     ),
     Key(
-        id="sheet.scroll", keys="pagedown,pageup", action="scroll_body", display="pgdn", places=(RESUME,),
-        help="Scroll to the checks and the command where they don't fit",
+        id="sheet.scroll", keys="pagedown,pageup", action="scroll_body", display="pgdn", title="scroll",
+        places=(RESUME,), help="Scroll to the checks and the command where they don't fit",
     ),
     Key(
         id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG),
@@ -139,7 +157,9 @@ TABLE: tuple[Key, ...] = (
 )  # fmt: skip
 
 # Rows move themselves (widgets/line_table.py): these are in the table for the help, not bound by a screen.
-_BOUND_BY_WIDGETS = frozenset({"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll"})
+_BOUND_BY_WIDGETS = frozenset(
+    {"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll", "log.aside"}
+)
 
 
 def of_place(place: str) -> tuple[Key, ...]:

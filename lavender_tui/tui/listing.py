@@ -177,7 +177,8 @@ def _append(top: Run, children: dict[str, list[Run]], view: View, rows: list[Lis
             inner = trunk + {"": "", _MORE: "│ ", _LAST: "  "}[branch]
             branches = [_MORE] * (len(below) - 1) + [_LAST]
             waiting += [
-                (child, depth + 1, inner, mark) for child, mark in zip(reversed(below), reversed(branches), strict=False)
+                (child, depth + 1, inner, mark)
+                for child, mark in zip(reversed(below), reversed(branches), strict=False)
             ]
 
 

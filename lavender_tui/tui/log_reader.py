@@ -39,7 +39,7 @@ class LogReader:
         from lavender_tui.launch.logs import Follower, log_files
 
         follower: Follower | None = None
-        session, known = -1, None
+        session, known, told = -1, None, 0  # session 0 shows no file
         while not self._closed:
             files = log_files(self._run_dir)
             if files != known:
@@ -54,6 +54,10 @@ class LogReader:
                 lines = follower.read() if follower is not None else []
             except OSError as error:
                 lines, follower = [f"(can't be read: {error})"], None
+            if session != told:  # an answer though there be no line: the file is empty
+                told = session
+                self._post(LogRead(session, lines[:_MOST_LINES]))
+                lines = lines[_MOST_LINES:]
             for start in range(0, len(lines), _MOST_LINES):
                 self._post(LogRead(session, lines[start : start + _MOST_LINES]))
             self._wake.wait(_POLL_SECONDS)

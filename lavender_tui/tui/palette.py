@@ -1,4 +1,4 @@
-"""The command palette: every key's action in this place, and every run by name."""
+"""The command palette: every key's action in this place, every theme, and every run by name."""
 
 from __future__ import annotations
 
@@ -18,22 +18,34 @@ class LavenderCommands(Provider):
 
     def _actions(self) -> list[tuple[str, str, str]]:
         place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
-        hidden = ("palette", "move", "move.ends", "move.half")
-        return [(key.label or key.help, key.help, key.action) for key in keys.of_place(place) if key.id not in hidden]
+        hidden = ("palette", "move", "move.ends", "move.half", "log.aside")
+        return [
+            (key.name, f"{key.shown}   {key.help}", key.action) for key in keys.of_place(place) if key.id not in hidden
+        ]
+
+    def _themes(self) -> list[tuple[str, str]]:
+        """Title and name of each theme; the title says whether it is light or dark."""
+        themes = self.app.available_themes.values()
+        return [(f"Theme: {one.name} ({'dark' if one.dark else 'light'})", one.name) for one in themes]
 
     def _run_names(self) -> list[tuple[str, str]]:
         return [(clean(run.name, 80), run.key) for run in getattr(self.app, "runs", ())]
 
     async def discover(self) -> Hits:
         for title, help_text, action in self._actions():
-            yield DiscoveryHit(title.capitalize(), partial(self._press, action), help=help_text)
+            yield DiscoveryHit(title, partial(self._press, action), help=help_text)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for title, help_text, action in self._actions():
             score = matcher.match(f"{title} {help_text}")
             if score > 0:
-                yield Hit(score, Text(title.capitalize()), partial(self._press, action), help=help_text)
+                yield Hit(score, Text(title), partial(self._press, action), help=help_text)
+        for title, name in self._themes():
+            score = matcher.match(title)
+            if score > 0:
+                score += 1 if name.startswith("lavender") else 0  # ours are made for these screens: they come first
+                yield Hit(score, Text(title), partial(self._wear, name), help="The colours of every screen")
         found = 0
         for name, key in self._run_names():
             score = matcher.match(name)
@@ -43,6 +55,9 @@ class LavenderCommands(Provider):
 
     async def _press(self, action: str) -> None:
         await self.app.run_action(action, self.screen)
+
+    def _wear(self, theme: str) -> None:
+        self.app.theme = theme
 
     def _go_to(self, key: str) -> None:
         for screen in reversed(self.app.screen_stack):

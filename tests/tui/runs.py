@@ -118,14 +118,22 @@ def metrics(run_dir: Path, losses: Sequence[float | str], *, every: int = 10) ->
             file.write(json.dumps({"step": number * every, "loss": loss}) + "\n")
 
 
-def launched(run_dir: Path, command: Sequence[str], *, source: Path | None = None, world_size: int = 4) -> None:
+def launched(
+    run_dir: Path,
+    command: Sequence[str],
+    *,
+    source: Path | None = None,
+    checkpoint: Path | None = None,
+    world_size: int = 4,
+) -> None:
     """A launch record of a process that is gone."""
     run_dir.mkdir(parents=True, exist_ok=True)
     record = LaunchRecord(
         run_id=f"{run_dir.name}-0", run_dir=str(run_dir), backend="local", argv=tuple(command), command=tuple(command),
         cwd=str(run_dir.parent.parent), host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace(),
         leader=ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time() - 3600, written_by="supervisor",
-        resumed_from=Lineage(run=str(source)) if source else None, world_size=world_size,
+        resumed_from=Lineage(run=str(source), checkpoint=str(checkpoint) if checkpoint else None) if source else None,
+        world_size=world_size,
     )  # fmt: skip
     write_launch(str(run_dir), record)
 

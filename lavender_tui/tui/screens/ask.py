@@ -43,7 +43,9 @@ class Ask(ModalScreen["bool | None"]):
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """A run that has ended needs no answer."""
-        if self._while_alive is not None and self._while_alive not in {run.key for run in snapshot.runs if run.is_alive}:
+        if self._while_alive is not None and self._while_alive not in {
+            run.key for run in snapshot.runs if run.is_alive
+        }:
             self.dismiss(None)
 
     def action_answer(self, answer: bool) -> None:

@@ -312,7 +312,6 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
         self._warm.close()
         self._show_verdict()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "launch":
-            return self._proposal is None or not self._proposal.is_refused or None
-        return True
+    def is_in_vain(self, action: str) -> bool:
+        """Drawn dim in the key bar. The key still answers: it leads to the row that refuses."""
+        return action == "launch" and self._proposal is not None and self._proposal.is_refused

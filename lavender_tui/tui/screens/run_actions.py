@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
     from lavender_tui.tui.app import LavenderApp
 
-_STOP_WORDS = "It is asked to save and end (SIGTERM), and has time to do so. If it does not end, press x again later to kill it."
+_STOP_WORDS = (
+    "It is asked to save and end (SIGTERM), and has time to do so. If it does not end, press x again later to kill it."
+)
 _KILL_WORDS = "It was asked to stop before. SIGKILL ends it at once; what it has not saved is lost."
 _LONGER = 8.0  # seconds for a toast with something to read
 
@@ -119,7 +121,9 @@ class RunActions(Screen[None], inherit_bindings=False):
             self.app.push_screen(ask, partial(self._repeat_answered, message.source))
             return
         words = clean(message.error or "", 400)
-        self.notify(f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=_LONGER)
+        self.notify(
+            f"{words} (r opens the sheet)", title="Not resumed", severity="error", markup=False, timeout=_LONGER
+        )
 
     def _repeat_answered(self, path: str, yes: bool | None) -> None:
         if yes:

@@ -94,7 +94,12 @@ class ChoiceRow(Widget, can_focus=True):
         While a number is typed it stands alone, with a cursor: the rest would move beside it.
         """
         if self._digits is not None:
-            return [("[", "accent"), (self._digits, "bad" if view.is_wrong else "accent"), ("▏", "strong"), ("]", "accent")]
+            return [
+                ("[", "accent"),
+                (self._digits, "bad" if view.is_wrong else "accent"),
+                ("▏", "strong"),
+                ("]", "accent"),
+            ]
         first, last = view.selected, view.selected + 1
         used = cell_len(view.options[view.selected]) + 2
         while True:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
 from lavender_tui.model.text import clean
 from lavender_tui.tui.widgets.inks import text_of
+
+_ARROW = 3
 
 
 class HintLine(Widget):
@@ -17,4 +20,13 @@ class HintLine(Widget):
         self._hint = hint
 
     def render(self) -> Text:
-        return text_of(self, [(" → ", "accent"), (clean(self._hint, 400), "strong")])
+        words = fitting(clean(self._hint, 400), self.size.width - _ARROW)
+        return text_of(self, [(" → ", "accent"), (words, "strong")])
+
+
+def fitting(words: str, width: int) -> str:
+    """The words up to the last comma or full stop that `width` cells have room for: no half sentence."""
+    if cell_len(words) <= width:
+        return words
+    ends = [at for at, char in enumerate(words) if char in ",.:" and cell_len(words[:at]) <= width]
+    return words[: ends[-1]] if ends else words

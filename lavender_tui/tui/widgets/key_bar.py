@@ -35,8 +35,11 @@ class KeyBar(Widget):
         return [key for key in keys if self._may(key) is not False]
 
     def _may(self, key: Key) -> bool | None:
-        """As check_action: None for a key that is shown, but does nothing now."""
-        return True if key.action.startswith("app.") else self.screen.check_action(key.action, ())
+        """As check_action: None for a key that is shown, but can't do now what it says."""
+        if key.action.startswith("app."):
+            return True
+        in_vain = getattr(self.screen, "is_in_vain", None)
+        return None if in_vain is not None and in_vain(key.action) else self.screen.check_action(key.action, ())
 
     def render(self) -> Text:
         spans: list[Span] = [(" ", "")]

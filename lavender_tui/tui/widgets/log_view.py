@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual.binding import Binding
 from textual.geometry import Size
@@ -42,11 +42,18 @@ class LogView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._lines: list[str] = []
+        self._laid: list[tuple[str, bool]] = []  # as drawn, and whether it is about something bad
         self._widest = 0
         self.is_following = True
+        self.is_wrapped = False
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """What it holds, as it is shown."""
+        return self._lines
 
     def clear(self) -> None:
-        self._lines, self._widest = [], 0
+        self._lines, self._laid, self._widest = [], [], 0
         self.virtual_size = Size(0, 0)
         self.refresh()
 
@@ -56,22 +63,67 @@ class LogView(ScrollView, can_focus=True):
             return
         fresh = [clean(line.replace("\t", "    "), _LONGEST) for line in lines[-MOST_LINES:]]
         dropped = max(0, len(self._lines) + len(fresh) - MOST_LINES)
+        gone = sum(self._height(line) for line in self._lines[:dropped])
         self._lines = self._lines[dropped:] + fresh
         self._widest = max(self._widest, *(cell_len(line) for line in fresh))
-        self.virtual_size = Size(self._widest + 2, len(self._lines))
+        self._laid = self._laid[gone:] + [part for line in fresh for part in self._parts(line)]
+        self._measure()
+        if not self.is_following and gone:
+            self.scroll_to(y=max(0, self.scroll_offset.y - gone), animate=False, force=True)
+
+    def wrap(self, wanted: bool) -> None:
+        """Long lines on several, or one line each to move over sideways; the top line stays the same one."""
+        if wanted == self.is_wrapped:
+            return
+        at = self._line_at(self.scroll_offset.y)
+        self.is_wrapped = wanted
+        self._lay_again()
+        if not self.is_following:
+            above = sum(self._height(line) for line in self._lines[:at])
+            self.scroll_to(x=0, y=above, animate=False, force=True)
+
+    def on_resize(self) -> None:
+        if self.is_wrapped:
+            self._lay_again()
+
+    def _lay_again(self) -> None:
+        self._laid = [part for line in self._lines for part in self._parts(line)]
+        self._measure()
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(1 if self.is_wrapped else self._widest + 2, len(self._laid))
         if self.is_following:
-            self.scroll_to(y=len(self._lines), animate=False, force=True)
-        elif dropped:
-            self.scroll_to(y=max(0, self.scroll_offset.y - dropped), animate=False, force=True)
+            self.scroll_to(y=len(self._laid), animate=False, force=True)
         self.refresh()
+
+    def _parts(self, line: str) -> list[tuple[str, bool]]:
+        """The lines on the screen that one line of the log takes."""
+        is_bad = any(word in line.lower() for word in _BAD)
+        room = max(8, self.scrollable_content_region.width - 2)
+        if not self.is_wrapped or len(line) <= room // 2 or cell_len(line) <= room:
+            return [(line, is_bad)]
+        return [(part, is_bad) for part in chop_cells(line, room)]
+
+    def _height(self, line: str) -> int:
+        return len(self._parts(line)) if self.is_wrapped else 1
+
+    def _line_at(self, row: int) -> int:
+        """Which line of the log is drawn in that row."""
+        if not self.is_wrapped:
+            return row
+        for index, line in enumerate(self._lines):
+            row -= self._height(line)
+            if row < 0:
+                return index
+        return max(0, len(self._lines) - 1)
 
     def render_line(self, y: int) -> Strip:
         width, base = self.size.width, ground(self)
         index = y + self.scroll_offset.y
-        if index >= len(self._lines):
+        if index >= len(self._laid):
             return Strip.blank(width, base)
-        line = self._lines[index]
-        style = base + ink(self, "bad") if any(word in line.lower() for word in _BAD) else base
+        line, is_bad = self._laid[index]
+        style = base + ink(self, "bad") if is_bad else base
         strip = Strip([Segment(f" {line}", style)])
         left = self.scroll_offset.x
         return strip.crop(left, left + width).adjust_cell_length(width, base)
@@ -79,7 +131,7 @@ class LogView(ScrollView, can_focus=True):
     def follow(self, wanted: bool) -> None:
         """Go to the newest line and stay there, or stay here."""
         if wanted:
-            self.scroll_to(y=len(self._lines), animate=False, force=True)
+            self.scroll_to(y=len(self._laid), animate=False, force=True)
         if wanted != self.is_following:
             self.is_following = wanted
             self.post_message(self.FollowChanged())

@@ -91,7 +91,7 @@ def _name_width(rows: Sequence[ListRow]) -> int:
 
 
 def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
-    """Cells of the names: as usual; more, up to `wanted`, where that costs no column that counts for more than TREND."""
+    """Cells of the names: the usual ones; up to `wanted` where that costs no column that is kept longer than TREND."""
     usual = min(wanted, _NAME_USUAL)
     trend = next(column.keep for column in fixed if column.key == "trend")
     left = width - usual

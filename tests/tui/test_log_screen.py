@@ -1,0 +1,89 @@
+"""The log: long lines, empty files, and an end that is not what it looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from lavender_tui.model.run import RunState
+from lavender_tui.tui.screens.log import is_stop_of_torchrun
+from lavender_tui.tui.widgets.log_view import LogView
+from tests.model.build import run
+from tests.tui.conftest import SMALL, Play, press, text_of, until_shown
+
+FAILED = "run-2026-04-24_18-53-41"
+TORCHRUN = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15"
+
+
+async def test_long_lines_wrap_or_move_sideways(play: Play, root: Path) -> None:
+    (root / FAILED / "train.log").write_text("short\n" + "x" * 100 + " the far end\n")
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "xxxx")
+        assert "the far end" not in text_of(pilot.app) and "w wrap" in text_of(pilot.app)
+        await press(pilot, *["right"] * 6)
+        assert "the far end" in text_of(pilot.app)
+        await press(pilot, "w")
+        await until_shown(pilot, "wrapped")
+        assert "the far end" in text_of(pilot.app) and " short" in text_of(pilot.app)
+        await press(pilot, "w")
+        assert "the far end" not in text_of(pilot.app)
+
+
+async def test_an_empty_file_says_so_until_something_comes(play: Play, root: Path) -> None:
+    log = root / FAILED / "train.log"
+    log.touch()
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "empty: nothing was written to it")
+        with log.open("a") as file:
+            file.write("epoch 1 begins\n")
+        await until_shown(pilot, "epoch 1 begins")
+        assert "empty:" not in text_of(pilot.app)
+
+
+async def test_torchruns_own_traceback_is_named_as_such(play: Play, root: Path) -> None:
+    stopped = root / "run-2026-04-25_09-12-07"
+    (stopped / "train.log").write_text(f"Traceback (most recent call last):\n  …\n{TORCHRUN}\n")
+    async with play(root) as pilot:
+        await press(pilot, "j", "l")
+        await until_shown(pilot, "stopped on request; the traceback above is torchrun's own")
+        assert text_of(pilot.app).count("torchrun's own") == 1
+
+
+@pytest.mark.parametrize("state", set(RunState) - {RunState.STOPPED})
+def test_a_traceback_of_a_run_that_nobody_stopped_stands_for_itself(state: RunState) -> None:
+    stopped = run("r", state=RunState.STOPPED)
+    assert is_stop_of_torchrun(stopped, ["a", TORCHRUN]) and not is_stop_of_torchrun(stopped, ["ValueError"])
+    assert not is_stop_of_torchrun(replace(stopped, state=state), ["a", TORCHRUN])
+
+
+class _LogApp(App[None]):
+    def compose(self) -> ComposeResult:
+        yield LogView()
+
+
+async def test_the_same_line_stays_on_top_when_wrapping_changes() -> None:
+    async with _LogApp().run_test(size=(40, 10)) as pilot:
+        view = pilot.app.query_one(LogView)
+        view.extend([f"{number} " + "x" * (number % 7) * 30 for number in range(200)])
+        view.follow(False)
+        view.scroll_to(y=50, animate=False, force=True)
+        await pilot.pause()
+        for wanted in (True, False):
+            view.wrap(wanted)
+            await pilot.pause()
+            assert view.render_line(0).text.split()[0] == "50"
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=120), max_size=5))
+def test_a_wrapped_line_loses_no_character(lines: list[str]) -> None:
+    view = LogView()
+    view.is_wrapped = True
+    for line in lines:
+        assert "".join(part for part, _ in view._parts(line)) == line

@@ -1,0 +1,50 @@
+"""A run's page at any size: nothing of it is scrolled away, and the checkpoints keep their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lavender_tui.tui.page_layout import ROWS_LEAST, heights
+from tests.tui import runs
+from tests.tui.conftest import Play, lines_of, press, text_of, until, until_shown
+
+FAILED = "run-2026-04-24_18-53-41"
+
+
+@given(st.integers(1, 200), st.integers(0, 40), st.integers(0, 500), st.none() | st.integers(0, 500))
+def test_the_parts_fit_and_leave_the_checkpoints_their_lines(height, outlook, checkpoints, splits) -> None:
+    fitted = heights(height, outlook=outlook, checkpoints=checkpoints, splits=splits)
+    parts = fitted.plot + fitted.outlook + fitted.data
+    assert min(fitted.plot, fitted.outlook, fitted.data) >= 0
+    assert parts == 0 or 2 + parts + 2 + min(max(1, checkpoints), ROWS_LEAST) <= height
+
+
+def test_the_plot_goes_first() -> None:
+    roomy, low = heights(40, outlook=4, checkpoints=50, splits=8), heights(24, outlook=4, checkpoints=50, splits=8)
+    assert roomy.plot >= 9 and roomy.data == 10
+    assert low.plot == 0 and low.outlook >= 4 and low.data >= 3
+
+
+@pytest.mark.parametrize("size", [(100, 30), (120, 30), (60, 15), (80, 24), (200, 60)], ids=str)
+async def test_the_page_opens_at_its_head_and_stays_there(play: Play, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = tmp_path / "checkpoints"
+    for count in range(1, 11):
+        runs.save(root / FAILED, count, each=10 * count, age_seconds=60 * (11 - count))
+    runs.metrics(root / FAILED, runs.falling(300))
+    async with play(root, size=size) as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "resumes from pretrain 0010")
+        for key in (None, "G", "g", "pagedown", "home", "tab", "end"):
+            if key is not None:
+                await press(pilot, key)
+            lines = lines_of(pilot.app)
+            assert FAILED in lines[0] and "esc back" in lines[-1], key
+            assert pilot.app.screen.scroll_offset.y == 0
+            assert sum("✓ whole" in line for line in lines) >= min(ROWS_LEAST, size[1] - 9), key
+        await pilot.resize_terminal(60, 15)
+        await until(pilot, lambda: "LOSS  " not in text_of(pilot.app), "the plot gone")
+        assert FAILED in lines_of(pilot.app)[0]

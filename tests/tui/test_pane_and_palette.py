@@ -1,0 +1,130 @@
+"""The pane's reason, the names in the list, the palette's entries, toasts and the hint: words that are not cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.command import CommandInput
+
+from lavender_tui.demo.story import HINT
+from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
+from lavender_tui.model.run import EndFacts, Lineage, RunFacts, decide_state
+from lavender_tui.tui import keys
+from lavender_tui.tui.consequences import launched_words
+from lavender_tui.tui.listing import View, arrange
+from lavender_tui.tui.widgets.hint import fitting
+from lavender_tui.tui.widgets.inks import fit
+from tests.model.build import checkpoint, run
+from tests.tui import runs
+from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until, until_shown
+
+FAILED = "run-2026-04-24_18-53-41"
+REASON = "rank 2: RuntimeError: the size of tensor a (4096) must match the size of tensor b (2048) at dimension 1"
+
+
+@pytest.mark.parametrize("size", [SMALL, (100, 30), (120, 40)], ids=str)
+async def test_the_pane_wraps_the_reason(play: Play, tmp_path: Path, size: tuple[int, int]) -> None:
+    run_dir = tmp_path / "checkpoints" / FAILED
+    runs.save(run_dir, 1)
+    runs.launched(run_dir, ["python"])
+    runs.ended(run_dir, code=1, error=REASON)
+    async with play(tmp_path / "checkpoints", size=size) as pilot:
+        shown = " ".join(text_of(pilot.app).split())
+        assert REASON in shown and "resumes from pretrain 0001" in shown
+
+
+def test_a_signal_is_named_once() -> None:
+    end = EndFacts(signal="SIGKILL", error="killed by signal 9 that nobody here sent (an administrator)")
+    assert decide_state(RunFacts(now=0, end=end))[1] == end.error
+    other = EndFacts(signal="SIGKILL", error="rank 2: out of memory")
+    assert decide_state(RunFacts(now=0, end=other))[1] == "killed by SIGKILL: rank 2: out of memory"
+
+
+def family(*edges: tuple[str, str]):
+    return [run(name, checkpoint(1), resumed_from=Lineage(run=f"/runs/{of}") if of else None) for name, of in edges]
+
+
+def test_branches_are_drawn_and_only_the_last_one_ends() -> None:
+    runs_ = family(
+        ("run-2026-01-01_00-00-00", ""), *((f"run-2026-01-0{n}_00-00-00", "run-2026-01-01_00-00-00") for n in (2, 4))
+    )
+    runs_ += family(("run-2026-01-03_00-00-00", "run-2026-01-02_00-00-00"))
+    assert [row.lead for row in arrange(runs_, View())] == ["", "  ├ ", "  │ └ ", "  └ "]
+
+
+def test_long_names_keep_their_end() -> None:
+    assert fit("run-2026-04-29_18-17-27", 19, elide="middle") == "run-…04-29_18-17-27"
+    assert fit("run-2026-04-29_18-17-27", 23, elide="middle") == "run-2026-04-29_18-17-27"
+
+
+async def test_deep_lineages_stay_apart_at_80_columns(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    before = None
+    for second in range(5):
+        run_dir = root / f"run-2026-04-24_18-53-4{second}"
+        runs.save(run_dir, 1)
+        runs.launched(run_dir, ["python"], source=before)
+        before = run_dir
+    async with play(root, size=SMALL) as pilot:
+        rows = [line for line in lines_of(pilot.app)[2:7] if "0001" in line]
+        assert [line.split("18-53-4")[1][0] for line in rows] == ["0", "1", "2", "3", "4"]
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: sum("run-2026-04-24_18-53-4" in line for line in lines_of(pilot.app)[:8]) >= 5)
+
+
+async def test_light_and_dark_find_the_themes(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        for typed, wanted in (("light", "lavender-light"), ("dark", "lavender")):
+            await press(pilot, "ctrl+p")
+            pilot.app.screen.query_one(CommandInput).value = f"{typed}"
+            await until_shown(pilot, f"Theme: {wanted} ({typed})")
+            await press(pilot, "escape")
+
+
+@pytest.mark.parametrize("place", keys.PLACES)
+def test_the_palette_says_more_than_a_name(place: str) -> None:
+    bound = [
+        key for key in keys.of_place(place) if key.id not in ("palette", "move", "move.ends", "move.half", "log.aside")
+    ]
+    names = [key.name for key in bound]
+    assert all(names) and len(names) == len(set(names))
+    assert all(key.name != key.help for key in bound)
+
+
+def test_what_a_launch_did_in_one_line() -> None:
+    source = Source(
+        run="/runs/r", checkpoint="/runs/r/pretrain-10-00-00-0008.pt", size=1, mtime_ns=1, stage="pretrain",
+        save_count=8, epoch=4, epochs=9, epoch_complete=False, loss=None,
+    )  # fmt: skip
+    plan = ResumePlan(
+        source=source, world_size_previous=2, world_size=4, data=None, run_dir="/runs/new",
+        start=Start(policy=Policy.EXACT, epoch=4, scheduler_steps=None, samples_replayed=0),
+        dataset={"samples_consumed_per_split": [336] * 4}, batch=Batch(global_size=None, per_rank=None, num_workers=0),
+        launch=Launch(backend="local", argv=("python",), cwd="/"),
+    )  # fmt: skip
+    assert launched_words(plan) == "on 4 ranks, from pretrain 0008, epoch 4, row 1,344"
+
+
+@given(st.text(st.characters(codec="utf-8", categories=["L", "P", "Zs"]), max_size=120), st.integers(0, 130))
+def test_a_hint_is_cut_at_the_end_of_a_clause(words: str, width: int) -> None:
+    shown = fitting(words, width)
+    assert words.startswith(shown)
+    assert cell_len(shown) <= width or not any(char in ",.:" for char in words[: width + 1])
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_the_demo_says_first_how_it_ends(width: int) -> None:
+    assert fitting(HINT, width - 3).startswith("q ends the demo")
+
+
+async def test_a_toast_leaves_the_keys_in_sight(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL, hint=HINT) as pilot:
+        await press(pilot, "y")
+        await until_shown(pilot, "clipboard")
+        lines = lines_of(pilot.app)
+        assert "r resume" in lines[-1] and "q quit" in lines[-1] and "q ends the demo" in lines[-2]
+        await until(pilot, lambda: "clipboard" not in text_of(pilot.app), "the toast gone", 6)
