@@ -65,7 +65,9 @@ def make_table(uri: str, rows: int) -> Any:
     return lancedb.connect(uri).create_table(TABLE, pyarrow.table({"id": list(range(rows)), "tokens": tokens}))
 
 
-def uninterrupted(uri: str, kind: Kind, step_rows: int, world_size: int = 1) -> list[list[str]]:
+def uninterrupted(
+    uri: str, kind: Kind, step_rows: int, world_size: int = 1, *, splits: int = SPLITS
+) -> list[list[str]]:
     """What each global step reads where nothing interrupts it, from the table alone."""
     import lancedb
     from lancedb.streaming import StreamingDataset
@@ -74,7 +76,7 @@ def uninterrupted(uri: str, kind: Kind, step_rows: int, world_size: int = 1) -> 
     ranks = []
     for rank in range(world_size):
         table = lancedb.connect(uri).open_table(TABLE)
-        options = {"num_splits": SPLITS, "shuffle_seed": SEED, "epoch": 0, **CHEAP, **kind.reading}
+        options = {"num_splits": splits, "shuffle_seed": SEED, "epoch": 0, **CHEAP, **kind.reading}
         dataset = StreamingDataset(table, rank=rank, world_size=world_size, **options)
         ranks.append([kind.name(row) for row in dataset])
     steps = max(-(-len(names) // share) for names in ranks)

@@ -89,9 +89,9 @@ class Life:
 class Training:
     """One training over all its lives, in a directory of its own, of a table that lies there."""
 
-    def __init__(self, directory: str, kind: Kind, child: Child) -> None:
+    def __init__(self, directory: str, kind: Kind, child: Child, *, splits: int = SPLITS) -> None:
         self.uri, self.root = os.path.join(directory, "data"), os.path.join(directory, "checkpoints")
-        self.kind, self.child = kind, child
+        self.kind, self.child, self.splits = kind, child, splits
         self.lives: list[Life] = []
 
     def live(self, topology: Topology, *, saves: Sequence[int] = (), until: int | None = None) -> Life:
@@ -118,13 +118,13 @@ class Training:
     def assert_exact(self, topology: Topology) -> None:
         """Every row of the epoch once; and each step the rows that it has without an interruption."""
         ranks = topology.world_size * topology.accumulate if self.kind.ends_with_its_ranks else 1
-        expected = uninterrupted(self.uri, self.kind, topology.step_rows, ranks)
+        expected = uninterrupted(self.uri, self.kind, topology.step_rows, ranks, splits=self.splits)
         trained = self.trained()
         read, wanted = (Counter(one for names in steps for one in names) for steps in (trained.values(), expected))
         assert not read - wanted, f"repeated, or never to be read: {sorted((read - wanted).elements())}"
         assert not wanted - read, f"lost: {sorted((wanted - read).elements())}"
         # Steps hold the same rows where they hold whole cycles over all splits, and no worker ends before the others.
-        if topology.step_rows % SPLITS == 0 and not (self.kind.ends_with_its_ranks and topology.num_workers > 1):
+        if topology.step_rows % self.splits == 0 and not (self.kind.ends_with_its_ranks and topology.num_workers > 1):
             assert {step: sorted(names) for step, names in trained.items()} == {
                 step: sorted(names) for step, names in enumerate(expected, 1)
             }
@@ -161,7 +161,7 @@ class Training:
         step = begin.global_step
         for epoch in begin.epochs(1):
             options = {**CHEAP, **self.kind.reading}
-            dataset = begin.streaming_dataset(table, epoch, num_splits=SPLITS, shuffle_seed=SEED, **options)
+            dataset = begin.streaming_dataset(table, epoch, num_splits=self.splits, shuffle_seed=SEED, **options)
             size, many = topology.step_rows // topology.accumulate, topology.accumulate
             loader = managed.loader(dataset, size, num_workers=topology.num_workers, accumulate=many, collate_fn=list)
             batches = 0
