@@ -12,6 +12,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 from lavender_tui.model.topology import allowed_world_sizes
 from lavender_tui.tui.origin import source_words
+from lavender_tui.tui.proof_words import proof_line, proof_mark
 
 Span = tuple[str, str]
 _MOST_SIZES, _MOST_FOLLOWERS = 8, 2
@@ -90,7 +91,8 @@ def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
         lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
     else:
         lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
-    return lines + follower_lines(followers)
+    proof = proof_line(run)
+    return ([proof] if proof else []) + lines + follower_lines(followers)
 
 
 def _waits(run: Run, choice: Choice) -> bool:
@@ -154,4 +156,6 @@ def follower_lines(followers: Sequence[Run], most: int = _MOST_FOLLOWERS) -> lis
 
 
 def _follower(run: Run, words: str) -> list[Span]:
-    return [(f"  {words}", "quiet"), (text.clean(run.name, 60), "accent"), (f", {run.state.value}", "quiet")]
+    mark = proof_mark(run)
+    told: list[Span] = [(": ", "quiet"), mark] if mark else []
+    return [(f"  {words}", "quiet"), (text.clean(run.name, 60), "accent"), (f", {run.state.value}", "quiet"), *told]

@@ -16,6 +16,7 @@ from textual.worker import get_current_worker
 from lavender_tui.errors import LavenderError
 from lavender_tui.model import text
 from lavender_tui.model.choosing import in_run
+from lavender_tui.model.lineage import Family
 from lavender_tui.model.run import Run
 from lavender_tui.tui import ages, keys
 from lavender_tui.tui.listing import continuations
@@ -23,6 +24,7 @@ from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.page_layout import heights
 from lavender_tui.tui.position import DataPosition, read_position
+from lavender_tui.tui.proof_words import evidence_lines
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
@@ -99,7 +101,9 @@ class RunScreen(RunActions, Screen[None]):
         self.query_one("#facts", Lines).show(fact_lines(run, time.time()))
         followers = continuations(self.known_runs, run.key)
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in outlook(run, followers)])
-        self.query_one(LossPlot).show(run.losses)
+        family = Family(self.known_runs).stitched(run)
+        resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
+        self.query_one(LossPlot).show(family.points if resumes else run.losses, resumes, is_whole=family.is_whole)
         table = self.query_one(CheckpointTable)
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None)
         if not run.checkpoints:
@@ -200,7 +204,7 @@ def fact_lines(run: Run, now: float) -> list[list[Span]]:
         for label, words in facts
         if words != text.NONE or label == "saves every"
     ]
-    return lines
+    return lines + evidence_lines(run)
 
 
 def _interval(seconds: float | None) -> str:

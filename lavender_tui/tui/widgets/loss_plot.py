@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from textual_plot import PlotWidget
 
 _FEW_STEPS = 6
+_MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
 _GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
 
 
@@ -37,6 +38,8 @@ class LossPlot(Container):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._points: Sequence[LossPoint] = ()
+        self._resumes: tuple[int, ...] = ()
+        self._is_whole = True
         self._plot: PlotWidget | None = None
         self._drawn: object = None
 
@@ -65,8 +68,12 @@ class LossPlot(Container):
         self._plot = plot
         self._draw()
 
-    def show(self, points: Sequence[LossPoint]) -> None:
-        self._points = points
+    def show(self, points: Sequence[LossPoint], resumes: Sequence[int] = (), *, is_whole: bool = True) -> None:
+        """`points` may go through several runs, `resumes` being the steps where one went on as the next.
+
+        `is_whole` False: some of those runs are missing.
+        """
+        self._points, self._resumes, self._is_whole = points, tuple(resumes), is_whole
         self._draw()
 
     def on_resize(self) -> None:
@@ -76,12 +83,12 @@ class LossPlot(Container):
     def _draw(self) -> None:
         """Draw again if the points or the room changed."""
         width = self.size.width
-        drawn = (self._points, width)
+        drawn = (self._points, self._resumes, width)
         if self._plot is None or drawn == self._drawn or width < 20:
             return
         self._drawn = drawn
         shown = drawable(self._points, width)
-        self._say(_summary(self._points, shown))
+        self._say(_summary(self._points, shown) + _through(self._resumes, self._is_whole))
         self._plot.clear()
         if shown:
             from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
@@ -95,10 +102,16 @@ class LossPlot(Container):
                 self._plot.scatter(steps[:1], losses[:1], marker="●", marker_style=self._line_style())
             else:
                 self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
+            for step in self._resumes[-_MOST_RESUMES:]:
+                if first <= step <= last:
+                    self._plot.add_v_line(step, line_style=self._mark_style())
         self._plot.display = bool(shown)
 
     def _say(self, words: str) -> None:
         self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (words, "quiet")]])
+
+    def _mark_style(self) -> Any:
+        return self.app.theme_variables.get("warning", "white") if not self.app.current_theme.ansi else "yellow"
 
     def _line_style(self) -> Any:
         return self.app.theme_variables.get("primary", "white") if not self.app.current_theme.ansi else "blue"
@@ -119,6 +132,14 @@ def _steps_shown(steps: Sequence[float]) -> tuple[float, float]:
 def _whole_steps(first: float, last: float) -> list[float] | None:
     """Marks at whole steps where the library would put some between them; None: as it likes."""
     return [first + step for step in range(round(last - first) + 1)] if last - first <= _FEW_STEPS else None
+
+
+def _through(resumes: Sequence[int], is_whole: bool) -> str:
+    """Of how many runs the curve is, and where the last of them took over."""
+    missing = "" if is_whole else ", earlier ones missing"
+    if not resumes:
+        return f"   this run alone{missing}" if missing else ""
+    return f"   {len(resumes) + 1} runs, resumed at {text.count(resumes[-1])}{missing}"
 
 
 def _summary(points: Sequence[LossPoint], shown: Sequence[tuple[float, float]]) -> str:

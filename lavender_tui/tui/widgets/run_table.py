@@ -11,6 +11,7 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
 from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.proof_words import proof_line, proof_mark
 from lavender_tui.tui.themes import state_ink, state_words
 from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
 
@@ -109,7 +110,7 @@ def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
     return {
         "name": _name(row),
         "state": Cell(state_words(run.state), state_ink(run.state)),
-        "why": Cell(text.clean(run.state_reason, 300), "quiet"),
+        "why": _why(run),
         "saved": _since(ages.last_save(run), now, "quiet" if is_quiet else ""),
         "world": _number(run.world_size, ""),
         "pid": _number(run.pid, "quiet"),
@@ -118,6 +119,16 @@ def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
         ),
         **(_progress(newest) if newest else _unsaved(run)),
     }
+
+
+def _why(run: Run) -> Cell:
+    """The state's reason; a resumed run that went wrong says that first."""
+    reason, mark = text.clean(run.state_reason, 300), proof_mark(run)
+    if mark is None:
+        return Cell(reason, "quiet")
+    if mark[1] == "bad":
+        return Cell("".join(words for words, _ in proof_line(run)), "bad")
+    return Cell(f"{mark[0]}  {reason}", "quiet")
 
 
 _CONTENT = ("stage", "epoch", "saves", "loss", "left")

@@ -1,0 +1,83 @@
+"""Whether a resumed run carried on: the words on the screens, and one curve through a family of runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.model.proof import Finding, Outcome, Proof
+from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.tui.listing import ListRow
+from lavender_tui.tui.outlook import follower_lines, outlook
+from lavender_tui.tui.screens.run import fact_lines
+from lavender_tui.tui.widgets.run_table import run_cells
+from tests.model.build import checkpoint, run
+from tests.tui import runs
+from tests.tui.conftest import LARGE, Play, press, text_of, until, until_shown
+
+OLD = "run-2026-04-24_18-53-41"
+ALIVE = (LiveProcess(pid=1, start_ticks=1, role="worker"),)
+
+
+def proved(verdict: Outcome, words: str, *evidence: Finding) -> Run:
+    return run(
+        "r", checkpoint(1), state_reason="1 live process", proof=Proof(verdict=verdict, words=words, evidence=evidence)
+    )
+
+
+def line(spans) -> str:
+    return "".join(words for words, _ in spans)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words", "shown", "mark", "why"),
+    [
+        (Outcome.CARRIES_ON, "carries on", "✓ carries on", ": carries on ✓", "carries on ✓  1 live process"),
+        (Outcome.JUMPED, "loss 2.1 → 4.4", "✗ jumped: loss 2.1 → 4.4", ": jumped ✗", "✗ jumped: loss 2.1 → 4.4"),
+        (
+            Outcome.WRONG_START,
+            "epoch 1, not 2",
+            "✗ wrong start: epoch 1, not 2",
+            ": wrong start ✗",
+            "✗ wrong start: epoch 1, not 2",
+        ),
+        (Outcome.NOT_YET, "not yet: no step is logged", None, "idle", "1 live process"),
+    ],
+)
+def test_a_verdict_is_said_in_the_pane_and_in_the_row(verdict, words, shown, mark, why) -> None:
+    one = proved(verdict, words)
+    said = [line(spans) for spans in outlook(one)]
+    assert (said[0] == shown) if shown else not any("carries on" in each for each in said)
+    assert line(follower_lines([one])[0]).endswith(mark)
+    assert run_cells(ListRow(one), 0.0)["why"].text == why
+
+
+def test_a_living_run_says_that_the_verdict_will_come() -> None:
+    one = replace(proved(Outcome.NOT_YET, "not yet: 2 of 5 steps logged"), processes=ALIVE)
+    assert line(outlook(one)[0]) == "… whether it carries on: not yet: 2 of 5 steps logged"
+
+
+def test_the_page_lists_every_comparison() -> None:
+    found = [Finding(id=str(agrees), agrees=agrees, what=f"it is {agrees}") for agrees in (True, False, None)]
+    lines = [line(spans) for spans in fact_lines(proved(Outcome.CARRIES_ON, "carries on", *found), 0.0)]
+    assert lines[-3:] == ["✓ it is True", "✗ it is False", "? it is None"]
+
+
+async def test_one_curve_goes_through_the_family(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    saved = runs.save(root / OLD, 5, each=100)  # at step 50
+    runs.metrics(root / OLD, [4.0, 3.9, 3.8, 3.7, 3.6, 3.5, 3.4])  # steps 10 … 70: two of them are not in the weights
+    new = root / "run-2026-04-25_09-12-07"
+    runs.launched(new, ["python"], source=root / OLD, checkpoint=saved)
+    with (new / "metrics.jsonl").open("w") as file:
+        for step in range(60, 160, 10):
+            file.write(json.dumps({"step": step, "loss": 3.0}) + "\n")
+    async with play(root, size=LARGE) as pilot:
+        pilot.app.screen.go_to_run(str(new))
+        await until(pilot, lambda: pilot.app.screen.cursor_run.path == str(new), "the cursor")
+        await press(pilot, "enter")
+        await until_shown(pilot, "15 points")
+        assert "2 runs, resumed at 50" in text_of(pilot.app)
