@@ -144,8 +144,12 @@ class Training:
         run_dir = new_run_dir(self.root)
         path = os.path.join(run_dir, PLAN_NAME)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(with_launch(plan, ready.command, ready.options, run_dir).to_json(), file)
+            json.dump(self.written(with_launch(plan, ready.command, ready.options, run_dir).to_json()), file)
         return {"LAVENDER_RUN_DIR": run_dir, "LAVENDER_RESUME_PLAN": path}
+
+    def written(self, plan: dict[str, Any]) -> dict[str, Any]:
+        """The plan as the training finds it; for tests of the judgement itself to spoil."""
+        return plan
 
     def _train(self, topology: Topology, saves: Sequence[int], until: int | None, steps: dict[int, list[str]]) -> None:
         """What every rank does; an ordinary script."""

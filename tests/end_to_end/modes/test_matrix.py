@@ -83,3 +83,17 @@ def test_what_is_compared_is_what_it_should_be(begin):
     assert len(read[SKIPPING]) == len(set(read[SKIPPING])) < 180
     assert not any(int(name) % 11 == 3 for name in read[SKIPPING])
     assert len(read[PACKED]) > 96
+
+
+@pytest.mark.parametrize(("by", "seen"), [(1, "lost"), (-1, "repeated")])
+def test_a_position_that_is_one_cycle_off_is_seen(tmp_path, child, by, seen):
+    class Spoilt(Training):
+        def written(self, plan):
+            for key in ("samples_consumed_per_split", "positions_consumed_per_split"):
+                plan["dataset"][key] = [count + by for count in plan["dataset"][key]]
+            return plan
+
+    training = Spoilt(str(tmp_path), ROWS, child)
+    make_table(training.uri, 197)
+    with pytest.raises(AssertionError, match=seen):
+        live_three_times(training, [Topology(world_size=1)] * 3)
