@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, ResumePlan, Verdict
@@ -139,6 +141,19 @@ def _table(plan: ResumePlan) -> list[list[Span]]:
     version = data.get("version")
     pinned = "" if version is None else f" @ version {text.clean(version, 20)}"
     return [_line("table", text.clean(name, 60) + pinned)]
+
+
+def command_lines(plan: ResumePlan) -> list[list[Span]]:
+    """The exact command, where it runs, and the directory that is made for it."""
+    new = "a new directory beside it; this one is not written to"
+    if plan.run_dir:
+        new = text.clean(plan.run_dir.rstrip("/").rsplit("/", 1)[-1], 60)
+    return [
+        [("command", "quiet")],
+        [(text.clean(shlex.join(plan.launch.argv)), "")],
+        [(f"in {text.clean(plan.launch.cwd)}", "quiet")],
+        [("new run  ", "quiet"), (new, "")],
+    ]
 
 
 def check_lines(checks: tuple[Check, ...]) -> list[list[Span]]:

@@ -78,7 +78,12 @@ TABLE: tuple[Key, ...] = (
         help="The next row; shift+tab or ↑ ↓ as well",
     ),
     Key(
-        id="sheet.copy", keys="c", action="copy_command", label="copy the command", places=(RESUME,),
+        id="sheet.verify", keys="v", action="verify", label="verify", places=(RESUME,),
+        help="Read the whole checkpoint and open the table now: checksums, NaN, rows; esc stops it",
+    ),
+    Key(
+        id="sheet.copy", keys="c", action="copy_command", label="copy", title="copy the command",
+        places=(RESUME,),
         help="Copy the exact command",
     ),
     Key(

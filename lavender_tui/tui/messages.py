@@ -42,6 +42,27 @@ class ProposalMade(Message, bubble=False):
 
 
 @dataclass
+class LookProgress(Message, bubble=False):
+    """So many bytes of the checkpoint of question number `sequence` are read."""
+
+    sequence: int
+    done: int
+    total: int
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, LookProgress)
+
+
+@dataclass
+class LookEnded(Message, bubble=False):
+    """The deep look at the proposal of question number `sequence` ended: with more checks, or with `error`."""
+
+    sequence: int
+    proposal: Proposal | None = None
+    error: str | None = None
+
+
+@dataclass
 class ResumeEnded(Message, bubble=False):
     """A resume of `source` was launched in `run_dir`, as `words` tell, or `error` says why it was not.
 

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from lavender_tui.launch import stop
 from lavender_tui.model.plan import Check, Proposal, Verdict
 from lavender_tui.model.run import Run
-from lavender_tui.tui.messages import ProposalMade
+from lavender_tui.tui.messages import LookEnded, LookProgress, ProposalMade
 from lavender_tui.tui.screens.ask import Ask, Document
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
@@ -339,3 +340,60 @@ async def test_the_end_of_the_sheet_says_the_way_back(play: Play, root: Path) ->
         await until(
             pilot, lambda: "pgup" not in text_of(pilot.app) and "pgdn" not in text_of(pilot.app), "all in sight"
         )
+
+
+def spoil(path: Path) -> None:
+    """A NaN in the weights: a whole file, which only reading all of it tells."""
+    facts = path.stat()
+    body = torch.load(path, weights_only=False)
+    body["model_state_dict"]["weight"][0, 0] = float("nan")
+    torch.save(body, path)
+    os.utime(path, (facts.st_mtime, facts.st_mtime))
+
+
+async def test_the_whole_checkpoint_is_read_when_asked(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await open_sheet(pilot)
+        await press(pilot, "v")
+        await until(pilot, lambda: not pilot.app.screen.is_looking, "the look's end", 60)
+        shown = [check.what for check in pilot.app.screen._proposal.checks]
+        assert any("every checksum agrees" in what for what in shown)
+        assert any("no NaN and no infinity" in what for what in shown)
+        await until_shown(pilot, "checks passed")
+
+
+async def test_a_nan_in_the_weights_is_found_and_refused(play: Play, root: Path) -> None:
+    spoil(next((root / FAILED).glob("*-0060.pt")))
+    async with play(root, size=LARGE) as pilot:
+        await open_sheet(pilot)
+        await press(pilot, "v")
+        await until_shown(pilot, "numbers that are none", 60)
+        await until_shown(pilot, "can't be launched")
+
+
+async def test_what_is_launched_is_looked_through_first(play: Play, root: Path, tmp_path: Path) -> None:
+    spoil(next((root / FAILED).glob("*-0060.pt")))
+    async with play(root, size=LARGE, command=runs.script(tmp_path)) as pilot:
+        await open_sheet(pilot)
+        before = snapshot_of(root)
+        await press(pilot, "enter", "enter")
+        if not isinstance(pilot.app.screen, ResumeScreen):  # it was resumed before: asked, and answered with yes
+            await press(pilot, "y")
+        await until_shown(pilot, "numbers that are none", 60)
+        assert isinstance(pilot.app.screen, ResumeScreen) and snapshot_of(root) == before
+
+
+async def test_a_look_ends_with_escape_and_with_another_choice(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        screen = await open_sheet(pilot)
+        screen.is_looking = True  # as between the key and the last byte of a large file
+        screen.on_look_progress(LookProgress(screen._sequence, 12, 100))
+        await until_shown(pilot, "reading the checkpoint: 12 % of 100 B   esc stops it")
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen and not screen.is_looking
+        screen.is_looking = True
+        await press(pilot, "left")
+        assert not screen.is_looking
+        screen.on_look_ended(LookEnded(screen._sequence - 1, error="too late"))
+        await until_shown(pilot, "checks passed")
+        assert "too late" not in text_of(pilot.app)

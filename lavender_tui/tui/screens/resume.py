@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, cast
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from lavender_tui.errors import AlreadyRunning, LavenderError
 from lavender_tui.model.export import proposal_document
-from lavender_tui.model.plan import Proposal, Verdict
+from lavender_tui.model.plan import Proposal, ResumePlan, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
-from lavender_tui.tui.messages import ProposalMade, ResumeEnded
+from lavender_tui.tui.messages import LookEnded, ProposalMade, ResumeEnded
+from lavender_tui.tui.screens.deep_look import DeepLook, before_launch
 from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
 from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
 
 
-class ResumeScreen(Screen["tuple[str, str] | None"]):
+class ResumeScreen(DeepLook):
     """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
 
     COMPONENT_CLASSES = INKS
@@ -98,6 +98,7 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
 
     def _ask(self) -> None:
         """A new question; answers to older ones are dropped."""
+        self.end_look()
         self._sequence += 1
         self._show_verdict()
         self._propose(self._sequence, self._sheet.paths, self._sheet.options(), self.lavender.command)
@@ -127,11 +128,21 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
         self._show_rows()
         self._show_answer()
 
+    def on_look_ended(self, message: LookEnded) -> None:
+        if message.sequence == self._sequence:
+            self.end_look()
+            self._error = message.error
+            self._proposal = message.proposal or self._proposal
+            self._sheet.adopt(self._proposal)
+            self._show_rows()
+            self._show_answer()
+
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         """Something nobody foresaw is shown as one sentence, in place."""
         if event.state is WorkerState.ERROR:
             self._launching_since = None
+            self.end_look()
             self._answered = self._sequence
             self._error = f"{type(event.worker.error).__name__}: {event.worker.error}"
             self._show_answer()
@@ -156,46 +167,28 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
         follows = consequences.lines(plan, self._sheet.checkpoint) if plan else [[("nothing can be planned", "quiet")]]
         self.query_one("#follows", Lines).show(follows)
         self.query_one("#checks", Lines).show(consequences.check_lines(proposal.checks) if proposal else [])
-        self.query_one("#command", Lines).show(self._command_lines())
+        self.query_one("#command", Lines).show(consequences.command_lines(plan) if plan else [])
         self._show_verdict()
         self.query_one(KeyBar).recheck()
 
-    def _command_lines(self) -> list[list[Span]]:
-        command = self._command()
-        if not command:
-            return []
-        plan = self._proposal.plan if self._proposal else None
-        where = f"in {clean(plan.launch.cwd)}" if plan else ""
-        head: list[list[Span]] = [[("command", "quiet")], [(clean(command), "")], [(where, "quiet")]]
-        return [*head, [("new run  ", "quiet"), (self._new_run(), "")]]
-
-    def _new_run(self) -> str:
-        plan = self._proposal.plan if self._proposal else None
-        if plan is None or not plan.run_dir:
-            return "a new directory beside it; this one is not written to"
-        return clean(plan.run_dir.rstrip("/").rsplit("/", 1)[-1], 60)
+    @property
+    def _plan(self) -> ResumePlan | None:
+        return self._proposal.plan if self._proposal else None
 
     def _command(self) -> str:
-        plan = self._proposal.plan if self._proposal else None
-        return shlex.join(plan.launch.argv) if plan else ""
+        return shlex.join(self._plan.launch.argv) if self._plan else ""
 
     def _show_verdict(self) -> None:
-        self.query_one("#verdict", Lines).show([[*self._verdict(), *self._more()]])
-
-    def _more(self) -> list[Span]:
-        """That the body goes on below, or above."""
-        body = self.query_one("#body", VerticalScroll)
-        if body.max_scroll_y <= 0:
-            return []
-        if body.scroll_offset.y < body.max_scroll_y:
-            return [("   pgdn", "accent"), (" more checks", "quiet")]
-        return [("   pgup", "accent"), (" back up", "quiet")]
+        self.query_one("#verdict", Lines).show([[*self._verdict(), *_more(self.query_one("#body", VerticalScroll))]])
 
     def _verdict(self) -> list[Span]:
         if self._launching_since is not None:
             seconds = int(time.monotonic() - self._launching_since)
-            words = "stopping before anything is launched" if self._is_cancelled else "merging, then launching"
+            words = self.progress_words() if self.is_reading else "merging, then launching"
+            words = "stopping before anything is launched" if self._is_cancelled else words
             return [(" … ", "accent"), (f"{words}: {seconds} s", "strong"), ("   esc stops it", "quiet")]
+        if self.is_looking:
+            return self.look_spans()
         if self._is_waiting:
             return [(" … ", "quiet"), ("checking", "quiet")]
         if self._error is not None:
@@ -238,7 +231,7 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
         body.scroll_relative(y=pages * max(1, body.size.height - 2), animate=False)
 
     def action_launch(self) -> None:
-        if self._is_waiting or self._launching_since is not None:
+        if self._is_waiting or self._launching_since is not None or self.is_looking:
             return
         if self._proposal is None or self._proposal.is_refused:
             wrong = next(iter(self._sheet.refusals), ROWS[0])
@@ -249,10 +242,17 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
             return
         self._start(again=False)
 
+    def action_verify(self) -> None:
+        """Read every byte and open the table now, rather than when it is launched."""
+        is_busy = self._is_waiting or self._launching_since is not None or self.is_looking
+        if not is_busy and self._proposal is not None and self._proposal.plan is not None:
+            self.begin_look(self._proposal, self._warm.child)
+            self._show_verdict()
+
     def _start(self, *, again: bool) -> None:
         assert self._proposal is not None
         self._launching_since = time.monotonic()
-        self._error = None
+        self._error, self.progress = None, None
         self._show_verdict()
         self._carry_out(self._proposal, again)
 
@@ -261,7 +261,15 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
         from lavender_tui.resume import carry_out
 
         words = consequences.launched_words(proposal.plan) if proposal.plan else ""
+        sequence = self._sequence
         try:
+            proposal = before_launch(
+                proposal,
+                lambda done, total: self.tell_progress(sequence, done, total),
+                lambda: self._is_cancelled,
+            )
+            if proposal.is_refused:
+                self.post_message(LookEnded(sequence, proposal))
             launched = carry_out(proposal, again=again, child=self._warm.child)
         except AlreadyRunning as error:
             self.post_message(ResumeEnded(self._run.key, error=str(error), may_repeat=not again))
@@ -304,7 +312,11 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
             self.app.push_screen(Document("The resume plan; nothing was written", words))
 
     def action_back(self) -> None:
-        """Back; while merging: stop it, nothing is left behind then. A training that has started is not stopped."""
+        """Back; while looking or merging: stop that, nothing is left behind. A training that started is not stopped."""
+        if self.is_looking:
+            self.end_look()
+            self._show_verdict()
+            return
         if self._launching_since is None:
             self.dismiss(None)
             return
@@ -315,3 +327,12 @@ class ResumeScreen(Screen["tuple[str, str] | None"]):
     def is_in_vain(self, action: str) -> bool:
         """Drawn dim in the key bar. The key still answers: it leads to the row that refuses."""
         return action == "launch" and self._proposal is not None and self._proposal.is_refused
+
+
+def _more(body: VerticalScroll) -> list[Span]:
+    """That the body goes on below, or above."""
+    if body.max_scroll_y <= 0:
+        return []
+    if body.scroll_offset.y < body.max_scroll_y:
+        return [("   pgdn", "accent"), (" more checks", "quiet")]
+    return [("   pgup", "accent"), (" back up", "quiet")]

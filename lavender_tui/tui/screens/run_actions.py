@@ -19,6 +19,7 @@ from lavender_tui.tui.consequences import launched_words
 from lavender_tui.tui.messages import ResumeEnded, StopEnded
 from lavender_tui.tui.origin import origin
 from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.screens.deep_look import before_launch
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
@@ -104,6 +105,7 @@ class RunActions(Screen[None], inherit_bindings=False):
             elif not again and (before := resumed_before(proposal)):
                 ended = ResumeEnded(path, error=before, may_repeat=True)
             else:
+                proposal = before_launch(proposal, lambda done, total: None, lambda: False)
                 words = launched_words(proposal.plan) if proposal.plan else ""
                 ended = ResumeEnded(path, run_dir=carry_out(proposal, again=again).run_dir, words=words)
         except AlreadyRunning as error:
