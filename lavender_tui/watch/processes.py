@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from lavender_tui.launch.identity import is_same_process
 from lavender_tui.launch.record import LaunchRecord, this_machine
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
@@ -32,46 +33,65 @@ class _Match:
     found_by: str
 
 
+@dataclass(slots=True)
+class _Remembered:
+    """What was asked about a process, and when first. Most are never asked more than what program they run."""
+
+    at: float
+    is_python: bool
+    traits: Traits | None = None
+
+
 class ProcessTable:
     """Finds the processes of runs, and remembers what each process was started as.
 
-    Not shared between threads. One call costs a read of /proc/PID/stat for every process of the machine; command line
-    and environment are read once for each.
+    Not shared between threads. One call asks every process of the machine for its name, state and parent. What program
+    it runs is asked once for each, and only of the Python programs and of what a record names or they started, once
+    for each too, the command line and the environment.
     """
 
     def __init__(self) -> None:
-        self._traits: dict[tuple[int, int, str], tuple[Traits, float]] = {}
+        self._remembered: dict[tuple[int, int, str], _Remembered] = {}
 
     def find(
         self, run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]
     ) -> dict[str, tuple[LiveProcess, ...]]:
         """Live processes by run directory; runs without any are left out. Zombies are not alive."""
         runs = _RunNames(run_dirs, records)
-        stats = {stat.pid: stat for stat in procfs.all_stats() if stat.is_alive and stat.pid != os.getpid()}
-        traits = self._all_traits(stats)
+        stats = {stat.pid: stat for stat in procfs.living() if stat.pid != os.getpid()}
+        pythons = self._look_at_programs(stats)
         matches: dict[int, _Match] = {}
         for pid, stat in stats.items():
-            match = _match(stat, traits[pid], runs)
-            if match is not None:
+            is_known = (pid, stat.start_ticks) in runs.by_identity
+            if (is_known or pid in pythons) and (match := _match(stat, self._traits(stat), runs)) is not None:
                 matches[pid] = match
-        _adopt_children(matches, stats, traits)
+        _adopt_children(matches, stats, self._traits)
         found: dict[str, list[LiveProcess]] = {}
         for pid, match in sorted(matches.items()):
-            process = _live_process(stats[pid], traits[pid], match, matches, stats, runs)
+            process = _live_process(stats[pid], match, matches, stats, self._traits, runs)
             found.setdefault(match.run, []).append(process)
-        return {run: _mark_orphans(run, processes, stats, traits, runs) for run, processes in found.items()}
+        return {run: _mark_orphans(run, processes, stats, self._traits, runs) for run, processes in found.items()}
 
-    def _all_traits(self, stats: dict[int, Stat]) -> dict[int, Traits]:
+    def _look_at_programs(self, stats: dict[int, Stat]) -> set[int]:
+        """The pids of Python programs. Processes that have ended are forgotten."""
         now = time.monotonic()
-        fresh: dict[tuple[int, int, str], tuple[Traits, float]] = {}
+        before, self._remembered = self._remembered, {}
         for stat in stats.values():
-            key = (stat.pid, stat.start_ticks, stat.comm)
-            held = self._traits.get(key)
-            if held is None or now - held[1] > TRAITS_LAST_SECONDS:
-                held = (procfs.read_traits(stat.pid), now)
-            fresh[key] = held
-        self._traits = fresh
-        return {pid: traits for (pid, _, _), (traits, _) in fresh.items()}
+            held = before.get(_key(stat))
+            if held is None or now - held.at > TRAITS_LAST_SECONDS:
+                held = _Remembered(now, procfs.is_python(stat.pid))
+            self._remembered[_key(stat)] = held
+        return {pid for (pid, _, _), held in self._remembered.items() if held.is_python}
+
+    def _traits(self, stat: Stat) -> Traits:
+        held = self._remembered[_key(stat)]
+        if held.traits is None:
+            held.traits = procfs.read_traits(stat.pid)
+        return held.traits
+
+
+def _key(stat: Stat) -> tuple[int, int, str]:
+    return stat.pid, stat.start_ticks, stat.name
 
 
 def find_processes(
@@ -82,16 +102,23 @@ def find_processes(
 
 
 def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
-    """Those of the record that are still the same processes; a few /proc reads, nothing searched."""
+    """Those of the record that are still the same processes; nothing searched, one read for each.
+
+    The leader's command is the one it was launched with; what it runs as only a search tells.
+    """
     if record is None or not record.is_here:
         return ()
-    alive = []
-    for pid, ticks, role in _members(record):
-        stat = procfs.read_stat(pid)
-        if stat is not None and stat.is_alive and stat.start_ticks == ticks:
-            argv = procfs.read_traits(pid).argv
-            alive.append(LiveProcess(pid=pid, start_ticks=ticks, role=role, command=argv, found_by="record"))
-    return tuple(alive)
+    return tuple(
+        LiveProcess(
+            pid=pid,
+            start_ticks=ticks,
+            role=role,
+            command=record.argv if pid == record.leader.pid else (),
+            found_by="record",
+        )
+        for pid, ticks, role in _members(record)
+        if is_same_process(pid, ticks)
+    )
 
 
 def _members(record: LaunchRecord) -> list[tuple[int, int, str]]:
@@ -226,7 +253,7 @@ def _is_ours(traits: Traits) -> bool:
     return program is not None and _OURS.fullmatch(program) is not None
 
 
-def _adopt_children(matches: dict[int, _Match], stats: dict[int, Stat], traits: dict[int, Traits]) -> None:
+def _adopt_children(matches: dict[int, _Match], stats: dict[int, Stat], traits_of: Callable[[Stat], Traits]) -> None:
     """Children of a run's processes are the run's, whatever their own command line says (data workers)."""
     for pid in stats:
         chain: list[int] = []
@@ -235,23 +262,25 @@ def _adopt_children(matches: dict[int, _Match], stats: dict[int, Stat], traits: 
             pid = stats[pid].ppid
         if pid in matches:
             for child in chain:
-                if not traits[child].environ.get("LAVENDER_RUN_DIR") and not _is_ours(traits[child]):
+                traits = traits_of(stats[child])
+                if not traits.environ.get("LAVENDER_RUN_DIR") and not _is_ours(traits):
                     matches.setdefault(child, _Match(matches[pid].run, matches[pid].found_by))
 
 
 def _live_process(
     stat: Stat,
-    traits: Traits,
     match: _Match,
     matches: dict[int, _Match],
     stats: dict[int, Stat],
+    traits_of: Callable[[Stat], Traits],
     runs: _RunNames,
 ) -> LiveProcess:
+    traits = traits_of(stat)
     parent = matches.get(stat.ppid)
     has_parent = parent is not None and parent.run == match.run
     recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
     role = _role(traits, recorded[1] if recorded else None)
-    if has_parent and role in ("worker", "process") and not _leads(stat.ppid, stats, runs):
+    if has_parent and role in ("worker", "process") and not _leads(stats[stat.ppid], traits_of, runs):
         role = "helper"
     environ = traits.environ
     return LiveProcess(
@@ -266,7 +295,11 @@ def _live_process(
 
 
 def _mark_orphans(
-    run: str, processes: list[LiveProcess], stats: dict[int, Stat], traits: dict[int, Traits], runs: _RunNames
+    run: str,
+    processes: list[LiveProcess],
+    stats: dict[int, Stat],
+    traits_of: Callable[[Stat], Traits],
+    runs: _RunNames,
 ) -> tuple[LiveProcess, ...]:
     """Processes that outlived what led them get the role "orphan".
 
@@ -276,7 +309,7 @@ def _mark_orphans(
     if any(process.role in ("supervisor", "agent") or process.found_by == "record" for process in processes):
         return tuple(processes)
     alone = [process for process in processes if _lost_parent(stats[process.pid], stats)]
-    elastic = [process for process in alone if "TORCHELASTIC_RUN_ID" in traits[process.pid].environ]
+    elastic = [process for process in alone if "TORCHELASTIC_RUN_ID" in traits_of(stats[process.pid]).environ]
     if run in runs.led:
         orphans = {process.pid for process in processes}
     else:
@@ -286,7 +319,7 @@ def _mark_orphans(
 
 def _lost_parent(stat: Stat, stats: dict[int, Stat]) -> bool:
     parent = stats.get(stat.ppid)
-    return stat.ppid <= 1 or parent is None or parent.comm in ("systemd", "init")
+    return stat.ppid <= 1 or parent is None or parent.name in ("systemd", "init")
 
 
 def _role(traits: Traits, recorded: str | None) -> str:
@@ -297,13 +330,10 @@ def _role(traits: Traits, recorded: str | None) -> str:
     return "worker" if "RANK" in traits.environ else "process"
 
 
-def _leads(pid: int, stats: dict[int, Stat], runs: _RunNames) -> bool:
+def _leads(stat: Stat, traits_of: Callable[[Stat], Traits], runs: _RunNames) -> bool:
     """Is it a supervisor or torchrun's agent, whose children are the trainers themselves?"""
-    stat = stats.get(pid)
-    if stat is None:
-        return False
-    recorded = runs.by_identity.get((pid, stat.start_ticks))
-    return _role(procfs.read_traits(pid), recorded[1] if recorded else None) in ("supervisor", "agent")
+    recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
+    return _role(traits_of(stat), recorded[1] if recorded else None) in ("supervisor", "agent")
 
 
 def _whole(text: str | None) -> int | None:

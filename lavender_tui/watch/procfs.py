@@ -1,11 +1,20 @@
-"""Processes as /proc shows them. What may not be read (another user's) is None, never an exception."""
+"""Processes as psutil shows them. What is gone or may not be read (another user's) is None, never an exception.
+
+psutil is imported where it is first asked for: nothing of the screen's first frame waits for it.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from lavender_tui.launch.identity import process_stat
+
+if TYPE_CHECKING:
+    import psutil
 
 _KEPT_VARIABLES = (
     "LAVENDER_RUN_ID",
@@ -20,24 +29,21 @@ _KEPT_VARIABLES = (
 )
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*(-[\w.]+)?")
 MAX_ARGUMENTS = 256
-MAX_CMDLINE_BYTES = 1 << 16
-MAX_ENVIRON_BYTES = 1 << 21
+MAX_CMDLINE = 1 << 16  # characters kept of all arguments together
+MAX_VALUE = 1 << 16  # characters of a variable: a longer one is no path and no number, and isn't kept
+MAX_MAPS_BYTES = 1 << 22
+
+_Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """Fields of /proc/PID/stat. `start_ticks` is field 22: with the pid and the boot it is the process's identity."""
+    """What every process shows to everybody. `start_ticks`: with the pid and the boot it is the process's identity."""
 
     pid: int
-    comm: str
-    state: str
+    name: str
     ppid: int
     start_ticks: int
-
-    @property
-    def is_alive(self) -> bool:
-        """A zombie runs no more: it only waits for its parent to notice."""
-        return self.state not in "ZXx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,111 +53,98 @@ class Traits:
     argv: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
     is_python: bool = False
-    is_private: bool = False  # another user's: environment and working directory can't be read
 
 
-def read_stat(pid: int) -> Stat | None:
-    """None if there is no such process."""
-    raw = _read(f"/proc/{pid}/stat", 4096)
-    if not raw:
-        return None
-    # The name stands in parentheses and may itself hold any of them.
-    head, _, tail = raw.rpartition(b")")
-    fields = tail.split()
-    if len(fields) < 20:
-        return None
-    comm = os.fsdecode(head.partition(b"(")[2])
-    return Stat(pid, comm, fields[0].decode("ascii", "replace"), int(fields[1]), int(fields[19]))
+def living() -> Iterator[Stat]:
+    """Every process that can be seen from this pid namespace and runs: a zombie only waits to be noticed.
+
+    State and parent come from the one line that has the identity too, so that all three are of the same process.
+    """
+    import psutil
+
+    for process in psutil.process_iter(["name"]):
+        stat = process_stat(process.pid)
+        if stat is not None and stat[0] not in "ZXx" and process.info["name"] is not None:
+            yield Stat(process.pid, process.info["name"], stat[1], stat[2])
 
 
-def all_stats() -> Iterator[Stat]:
-    """Every process that can be seen from this pid namespace."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    for name in names:
-        if name.isascii() and name.isdigit() and (stat := read_stat(int(name))) is not None:
-            yield stat
+def is_python(pid: int) -> bool:
+    """By the program that runs, else by what it was called as.
+
+    The process's name doesn't say it: a script that is its own program has the script's, and torch gives its own.
+    """
+    return _is_python(_process(pid))
 
 
 def read_traits(pid: int) -> Traits:
     """Command line and the few variables. The environment is that of the exec: later changes aren't seen."""
-    raw = _read(f"/proc/{pid}/cmdline", MAX_CMDLINE_BYTES) or b""
-    argv = tuple(os.fsdecode(part) for part in raw.rstrip(b"\0").split(b"\0")[:MAX_ARGUMENTS]) if raw else ()
-    environment = _read(f"/proc/{pid}/environ", MAX_ENVIRON_BYTES)
+    process = _process(pid)
+    if process is None:
+        return Traits()
     return Traits(
-        argv=argv,
-        environ=_kept(environment or b""),
-        is_python=is_python(pid, argv),
-        is_private=environment is None,
+        argv=_limited(_ask(process.cmdline) or []),
+        environ=_kept(_ask(process.environ) or {}),
+        is_python=_is_python(process),
     )
 
 
-def is_python(pid: int, argv: tuple[str, ...]) -> bool:
-    """By the program that runs, else by what it was called as."""
-    try:
-        program = os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
-    except OSError:
-        program = os.path.basename(argv[0]) if argv else ""
-    return bool(_PYTHON.fullmatch(program))
-
-
 def working_directory(pid: int) -> str | None:
-    try:
-        return os.readlink(f"/proc/{pid}/cwd")
-    except OSError:
-        return None
+    process = _process(pid)
+    return (_ask(process.cwd) or None) if process is not None else None
 
 
 def files_open_for_writing(pid: int) -> list[str]:
     """Paths of regular files that the process holds open for writing."""
-    try:
-        numbers = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return []
-    paths = []
-    for number in numbers:
-        try:
-            path = os.readlink(f"/proc/{pid}/fd/{number}")
-        except OSError:
-            continue
-        if path.startswith("/") and not path.startswith("/dev/") and _is_for_writing(pid, number):
-            paths.append(path)
-    return paths
+    process = _process(pid)
+    files = _ask(process.open_files) if process is not None else None
+    return [file.path for file in files or () if file.mode != "r"]
 
 
 def uses_torch(pid: int) -> bool:
-    """Has it torch's library mapped?"""
-    raw = _read(f"/proc/{pid}/maps", 1 << 22)
-    return raw is not None and b"libtorch" in raw
+    """Has it torch's library mapped?
 
-
-def _is_for_writing(pid: int, number: str) -> bool:
-    raw = _read(f"/proc/{pid}/fdinfo/{number}", 4096) or b""
-    for line in raw.splitlines():
-        key, _, value = line.partition(b":")
-        if key == b"flags":
-            return int(value, 8) & os.O_ACCMODE != os.O_RDONLY
-    return False
-
-
-def _kept(raw: bytes) -> dict[str, str]:
-    kept = {}
-    for part in raw.split(b"\0"):
-        name, _, value = part.partition(b"=")
-        if (key := os.fsdecode(name)) in _KEPT_VARIABLES:
-            kept[key] = os.fsdecode(value)
-    return kept
-
-
-def _read(path: str, limit: int) -> bytes | None:
+    Not by psutil: its `memory_maps` reads smaps, for which the kernel walks every page of the process and holds it up.
+    """
     try:
-        with open(path, "rb", buffering=0) as file:
-            parts, size = [], 0
-            while size < limit and (part := file.read(1 << 17)):
-                parts.append(part)
-                size += len(part)
-            return b"".join(parts)
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return b"libtorch" in file.read(MAX_MAPS_BYTES)
     except OSError:
+        return False
+
+
+def _process(pid: int) -> psutil.Process | None:
+    """Always a new one: psutil remembers the program of a process, and an exec changes it."""
+    import psutil
+
+    return _ask(lambda: psutil.Process(pid))
+
+
+def _ask(question: Callable[[], _Fact]) -> _Fact | None:
+    """None where the process is gone or ended, or is another user's."""
+    import psutil
+
+    try:
+        return question()
+    except (psutil.Error, OSError):
         return None
+
+
+def _is_python(process: psutil.Process | None) -> bool:
+    if process is None:
+        return False
+    program = _ask(process.exe) or next(iter(_ask(process.cmdline) or ()), "")
+    return bool(_PYTHON.fullmatch(os.path.basename(program)))
+
+
+def _kept(environ: dict[str, str]) -> dict[str, str]:
+    return {key: environ[key] for key in _KEPT_VARIABLES if key in environ and len(environ[key]) <= MAX_VALUE}
+
+
+def _limited(argv: list[str]) -> tuple[str, ...]:
+    kept, room = [], MAX_CMDLINE
+    for argument in argv[:MAX_ARGUMENTS]:
+        if room <= 0:
+            break
+        kept.append(argument[:room])
+        room -= len(argument) + 1
+    return tuple(kept)
