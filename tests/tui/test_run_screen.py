@@ -104,3 +104,16 @@ async def test_resume_opens_on_the_checkpoint_that_was_chosen(play: Play, root: 
         assert isinstance(pilot.app.screen, ResumeScreen)
         await until_shown(pilot, "pretrain 0059")
         await until_shown(pilot, "after 944 rows")
+
+
+async def test_a_reason_too_long_for_the_title_has_a_line_of_its_own(play: Play, tmp_path: Path) -> None:
+    reason = "rank 0: RuntimeError: the size of tensor a (4096) must match the size of tensor b (2048) at dimension 1"
+    run = tmp_path / "checkpoints" / FAILED
+    runs.save(run, 1)
+    runs.launched(run, ["python"])
+    runs.ended(run, code=1, error=reason)
+    async with play(tmp_path / "checkpoints", size=SMALL) as pilot:
+        await press(pilot, "enter")
+        await until(pilot, lambda: f"exit code 1: {reason}" in " ".join(text_of(pilot.app).split()), "the reason")
+        await pilot.resize_terminal(200, 60)
+        await until(pilot, lambda: reason in lines_of(pilot.app)[0], "the reason in the title")

@@ -7,6 +7,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
@@ -29,7 +30,7 @@ from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.data_bars import DataBars
-from lavender_tui.tui.widgets.inks import INKS, Span, shown_path
+from lavender_tui.tui.widgets.inks import INKS, Span, shown_path, spans_length
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.lines import Lines
@@ -100,7 +101,8 @@ class RunScreen(RunActions, Screen[None]):
         self._show_title()
         self.query_one("#facts", Lines).show(fact_lines(run, time.time()))
         followers = continuations(self.known_runs, run.key)
-        self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in outlook(run, followers)])
+        words = [*self._long_reason(), *outlook(run, followers)]
+        self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
         family = Family(self.known_runs).stitched(run)
         resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
         self.query_one(LossPlot).show(family.points if resumes else run.losses, resumes, is_whole=family.is_whole)
@@ -128,21 +130,23 @@ class RunScreen(RunActions, Screen[None]):
 
     def on_resize(self) -> None:
         if self.is_mounted:
-            self._fit()
+            self._show()
 
     def _show_title(self) -> None:
-        run = self._run
+        reason: list[Span] = [] if self._long_reason() else [(f"   {text.clean(self._run.state_reason, 300)}", "quiet")]
         gone: list[Span] = [("   its directory is gone", "warn")] if self._is_gone else []
-        self.query_one("#title", Lines).show(
-            [
-                [
-                    (" " + text.clean(run.name, 80), "strong"),
-                    (f"   {STATE_GLYPHS[run.state]} {run.state.value}", state_ink(run.state)),
-                    (f"   {text.clean(run.state_reason, 300)}", "quiet"),
-                    *gone,
-                ]
-            ]
-        )
+        self.query_one("#title", Lines).show([[*self._head(), *gone, *reason]])
+
+    def _head(self) -> list[Span]:
+        run = self._run
+        name: Span = (" " + text.clean(run.name, 80), "strong")
+        return [name, (f"   {STATE_GLYPHS[run.state]} {run.state.value}", state_ink(run.state))]
+
+    def _long_reason(self) -> list[list[Span]]:
+        """The reason as a line of its own, where the title has no room for it."""
+        reason = text.clean(self._run.state_reason, 300)
+        room = self.size.width - spans_length(self._head()) - 3
+        return [] if cell_len(reason) <= room else [[(reason, "")]]
 
     def _tick(self) -> None:
         if self.is_current:
