@@ -1,0 +1,111 @@
+"""`lavender-tui resume` with a fault at its n-th step, at its supervisor's, or at that of what becomes the training.
+
+    python faulty.py '{"where": "launcher", "fault": "kill", "at": 3, "notes": DIRECTORY}' resume RUN ...
+
+A step is a call that makes, changes, names or starts something. "kill" is a SIGKILL just before the call; a number is
+the error that the call fails with, once. Each step is noted before it is made, one a line, in `notes`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+STEPS = (
+    "open", "write", "link", "replace", "rename", "unlink", "mkdir", "rmdir", "fsync", "fork", "pipe", "dup2", "setsid",
+    "chdir", "execvpe", "pidfd_open",
+)  # fmt: skip
+SPEC = "FAULTY_STEPS"
+_append, _note, _kill = os.open, os.write, os.kill
+
+
+class Faults:
+    """Counts the steps of a process and lets one of them go wrong."""
+
+    def __init__(self, where: str, spec: dict[str, Any]) -> None:
+        self.spec, self.fired, self.forks = spec, os.path.join(spec["notes"], "fired"), 0
+        self._become(where)
+
+    def _become(self, where: str) -> None:
+        self.where, self.count = where, 0
+        path = os.path.join(self.spec["notes"], where)
+        self.notes = _append(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+
+    def _is_forked(self) -> None:
+        """The supervisor's first fork detaches it; the second is what becomes the training."""
+        self.forks += 1
+        if self.forks == 2:
+            self._become("training")
+
+    def wrap(self, owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def step(*args: Any, **options: Any) -> Any:
+            if self._counts(name, args):
+                self._take(name)
+            result = original(*args, **options)
+            if name == "fork" and not result:
+                self._is_forked()
+            return result
+
+        setattr(owner, name, step)
+
+    def _counts(self, name: str, args: tuple[Any, ...]) -> bool:
+        return name != "open" or bool(args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_DIRECTORY))
+
+    def _take(self, name: str) -> None:
+        self.count += 1
+        _note(self.notes, f"{self.count} {name}\n".encode())
+        if self.spec["where"] != self.where or self.count != self.spec["at"] or not self._is_first():
+            return
+        if self.spec["fault"] == "kill":
+            _kill(os.getpid(), signal.SIGKILL)
+        raise OSError(self.spec["fault"], os.strerror(self.spec["fault"]))
+
+    def _is_first(self) -> bool:
+        """A fault comes once, whoever counts on after a fork."""
+        try:
+            os.close(_append(self.fired, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def everywhere(self) -> None:
+        for name in STEPS:
+            self.wrap(os, name)
+        self.wrap(fcntl, "flock")
+        self.wrap(subprocess, "_fork_exec")
+        if self.spec["fault"] == "kill":  # its errors are Python's own to swallow
+            self.wrap(subprocess.Popen, "communicate")
+
+
+def launch(spec: dict[str, Any], arguments: list[str]) -> None:
+    """The command line as it is, in a process whose steps are counted."""
+    from lavender_tui import cli
+    from lavender_tui.launch import starting
+
+    os.environ[SPEC] = json.dumps(spec)
+    starting.ENTRY = os.path.abspath(__file__)  # the supervisor begins here too, and goes the other way
+    sys.argv = ["lavender-tui", *arguments]
+    Faults("launcher", spec).everywhere()
+    cli.main()
+
+
+def supervise() -> int:
+    """As supervise.py does it: nothing of the environment is imported, only what lies here."""
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from lavender_tui.launch import supervisor
+
+    Faults("supervisor", json.loads(os.environ[SPEC])).everywhere()
+    return supervisor.main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    if "--report" in sys.argv:
+        sys.exit(supervise())
+    launch(json.loads(sys.argv[1]), sys.argv[2:])
