@@ -48,9 +48,7 @@ def gather(checkpoint: Checkpoint, *, world_size: int | None = None, num_workers
     if not found and content.get("dataset") in ([], ()):
         bad = refuse("states.shape", "the checkpoint has an empty list of rank states: 0 states", checkpoint.path)
         result = StateSet(recorded_ranks=facts.world_size, checks=(bad,))
-    return Gathered(
-        set=result, facts=facts, files=_files(checkpoint), scheduler_epoch=_scheduler_epoch(content)
-    )
+    return Gathered(set=result, facts=facts, files=_files(checkpoint), scheduler_epoch=_scheduler_epoch(content))
 
 
 def without_states(checkpoint: Checkpoint) -> Gathered:
