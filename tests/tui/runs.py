@@ -40,7 +40,7 @@ HOSTILE_NAMES = (
     "%s {0} \\[x] $HOME",
 )
 
-# What a resumed run executes: saves nothing, trains nothing, is there within milliseconds.
+# What a resumed run executes: saves nothing, trains nothing, goes on where the plan says, is there within milliseconds.
 SCRIPT = """
 import json, os, signal, sys, time
 run_dir = os.environ["LAVENDER_RUN_DIR"]
@@ -48,11 +48,12 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 plan = json.load(open(os.environ["LAVENDER_RESUME_PLAN"]))
 print("resumed at epoch", plan["start"]["epoch"], "on", plan["world_size"]["next"], "[bold]ranks[/x]", flush=True)
 deadline = time.monotonic() + float(sys.argv[1]) if len(sys.argv) > 1 else time.monotonic() + 60
-step = 0
+step = (plan["start"].get("samples_trained") or 0) // 16
+loss = plan["source"]["loss"] or 2.0
 while time.monotonic() < deadline:
-    step += 1
+    step, loss = step + 1, loss * 0.9995
     with open(os.path.join(run_dir, "metrics.jsonl"), "a") as file:
-        file.write(json.dumps({"step": step, "loss": 2.0 / step, "time": time.time()}) + "\\n")
+        file.write(json.dumps({"step": step, "loss": loss, "time": time.time()}) + "\\n")
     time.sleep(0.2)
 """
 
