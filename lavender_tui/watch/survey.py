@@ -64,7 +64,9 @@ class Survey:
         now = time.time()
         listing = list_run(path)
         if listing.is_gone:
-            return  # the next walk forgets it
+            self.tree.runs.pop(path, None)  # should it come again, the next walk finds it as a new one
+            self._forget(path)
+            return
         papers = read_papers(listing, self.index)
         self._listings[path], self._listed_at[path] = listing, now
         self.records[path] = papers.launch
