@@ -45,9 +45,7 @@ def _epoch(it: Situation) -> list[Check]:
     said = f"epoch {text.count(one.epoch)} of {text.count(one.epochs)}, epoch_complete {one.epoch_complete}"
     if is_training_over(one):
         what = f"nothing is left to train: stage {text.clean(one.stage)}, {said}"
-        return [
-            refuse("epoch.over", what, text.clean(one.path), _after_the_end(one))
-        ]
+        return [refuse("epoch.over", what, text.clean(one.path), _after_the_end(one))]
     if it.epoch is None:
         if it.epoch_may_be_absent and it.policy is Policy.REPLAY_EPOCH:
             what = "the checkpoint counts no epochs: the training itself must know where it goes on"
