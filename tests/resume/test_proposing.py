@@ -250,6 +250,20 @@ def test_a_script_that_is_not_there_is_known_before_the_launch(run: str, tmp_pat
     assert check(propose(Target(paths=(run,)), options), "command.found").verdict == "pass"
 
 
+@pytest.mark.parametrize(
+    ("policy", "replayed", "skipped", "left"),
+    [(None, 0, 0, 76), ("replay-epoch", 24, 0, 100), ("skip-epoch", 0, 76, 100), ("next-epoch", 0, 76, 100)],
+)
+def test_the_plan_counts_rows(run: str, policy: str | None, replayed: int, skipped: int, left: int) -> None:
+    """103 rows in 4 splits: 100 can be read, 24 of them have been."""
+    save(run, dataset=[row(), row()], world_size=2, data={"num_rows": 103})
+    plan = proposed(run, policy=Policy(policy) if policy else None).plan
+    assert plan is not None
+    start = plan.start
+    assert (start.samples_trained, start.samples_replayed) == (24, replayed)
+    assert (start.samples_skipped, start.samples_left) == (skipped, left)
+
+
 def test_the_command_is_filled_in(run: str) -> None:
     path = save(run, dataset=[row(), row()], world_size=2)
     words = ("{checkpoint}", "{plan}", "{state}", "{run_dir}", "{world_size}", "{stage}", "{start_epoch}")

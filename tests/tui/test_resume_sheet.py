@@ -204,7 +204,17 @@ async def test_a_second_resume_asks_and_enter_says_no(
         await press(pilot, "enter")
         assert isinstance(pilot.app.screen, ResumeScreen)
         assert len(list(one_run.iterdir())) == 2
+        await press(pilot, "escape")
+        runs.save(Path(first.path), 1, each=900, world_size=1)
         stop(first.path, kill=True)
+        await until(pilot, lambda: not any(run.is_alive for run in pilot.app.runs), "its end", 30)
+        pilot.app.screen.go_to_run(str(one_run / FAILED))
+        await open_sheet(pilot)
+        await choose_local(pilot)
+        await press(pilot, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question about one that has ended", 60)
+        await press(pilot, "enter")
+        assert len(list(one_run.iterdir())) == 2
 
 
 async def test_resume_at_once_says_what_it_did_or_why_not(

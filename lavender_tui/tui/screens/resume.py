@@ -240,7 +240,13 @@ class ResumeScreen(DeepLook):
             row.scroll_visible(animate=False)
             self._show_verdict()
             return
-        self._start(again=False)
+        from lavender_tui.tui.screens.run_actions import resumed_before
+
+        before = resumed_before(self._proposal)
+        if before:
+            self._ask_again(before)
+        else:
+            self._start(again=False)
 
     def action_verify(self) -> None:
         """Read every byte and open the table now, rather than when it is launched."""
