@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says only how busy the machine is.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("tests")
+# How long an example takes says only how busy the machine is. The same examples each time: a suite that is green stays
+# green until the code changes. `HYPOTHESIS_PROFILE=search` looks for new ones.
+_LIMITS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("tests", derandomize=True, **_LIMITS)
+settings.register_profile("search", **_LIMITS)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
 FOREIGN = ("LAVENDER_", "TORCHELASTIC_", "MASTER_", "SLURM_", "XDG_", "PYTEST_ADDOPTS")
 FOREIGN_NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")

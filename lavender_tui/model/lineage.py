@@ -108,9 +108,21 @@ class Family:
         ordered = sorted(self._runs, key=lambda run: (self.parent(run) is not None, run.started_at or 0.0, run.name))
         for run in ordered:
             if run.path not in reached:
-                heads.append(run)
-                self._reach(run, reached)
+                head = self._head_of(run)
+                heads.append(head)
+                self._reach(head, reached)
         return tuple(heads)
+
+    def _head_of(self, run: Run) -> Run:
+        """The first start above a run; where its ancestors go in a circle, the earliest run of that circle."""
+        path: list[Run] = []
+        here: Run | None = run
+        while here is not None and here not in path:
+            path.append(here)
+            here = self.parent(here)
+        if here is None:
+            return path[-1]
+        return min(path[path.index(here) :], key=lambda one: (one.started_at or 0.0, one.name))
 
     def _reach(self, head: Run, reached: set[str]) -> None:
         waiting = [head]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -153,6 +154,15 @@ def test_a_run_whose_workers_were_started_again_shows_the_later_pass() -> None:
     losses = (*points(1, 2, 3, 4), *points(3, 4, 5, loss=7.0))
     stitched = Family([one := run("a", losses=losses)]).stitched(one)
     assert [(point.step, point.loss) for point in stitched.points] == [(1, 2), (2, 2), (3, 7), (4, 7), (5, 7)]
+
+
+def test_a_run_below_a_circle_is_reached_through_it_and_only_once() -> None:
+    below, one, other = (run(f"run-2026-04-24_10-00-0{number}") for number in range(3))
+    below = replace(below, resumed_from=Lineage(run=one.path))
+    one, other = replace(one, resumed_from=Lineage(run=other.path)), replace(other, resumed_from=Lineage(run=one.path))
+    family = Family([below, one, other])
+    assert family.heads == (one,)
+    assert set(family.children(one)) == {below, other}
 
 
 @st.composite
