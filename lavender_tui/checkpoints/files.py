@@ -33,19 +33,9 @@ _KINDS = (
 )
 
 
-def _facts(status: os.stat_result) -> FileFacts:
-    return FileFacts(
-        dev=status.st_dev,
-        inode=status.st_ino,
-        size_bytes=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        ctime_ns=status.st_ctime_ns,
-    )
-
-
 def file_facts(path: str) -> FileFacts:
     """What stat says of the file that `path` names (links followed). Raises OSError."""
-    return _facts(os.stat(path))
+    return FileFacts.of(os.stat(path))
 
 
 def reason_of(error: OSError) -> str:
@@ -70,7 +60,7 @@ class OpenFile:
         if not stat.S_ISREG(status.st_mode):
             os.close(self._fd)
             raise Foreign(next((text for test, text in _KINDS if test(status.st_mode)), "it is no regular file"))
-        self.facts = _facts(status)
+        self.facts = FileFacts.of(status)
         self.size = status.st_size
         # Our few reads lie far apart: without this the kernel reads a megabyte ahead at each of them.
         if hasattr(os, "posix_fadvise"):
@@ -128,4 +118,4 @@ class OpenFile:
 
     def has_changed(self) -> bool:
         """Was it written to since it was opened?"""
-        return _facts(os.fstat(self._fd)) != self.facts
+        return FileFacts.of(os.fstat(self._fd)) != self.facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,6 +35,16 @@ class FileFacts:
     size_bytes: int
     mtime_ns: int
     ctime_ns: int
+
+    @classmethod
+    def of(cls, info: os.stat_result) -> FileFacts:
+        return cls(
+            dev=info.st_dev,
+            inode=info.st_ino,
+            size_bytes=info.st_size,
+            mtime_ns=info.st_mtime_ns,
+            ctime_ns=info.st_ctime_ns,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

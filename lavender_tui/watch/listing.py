@@ -107,7 +107,7 @@ def _take_first_rank(listing: Listing) -> None:
             with os.scandir(directory) as entries:
                 for entry in entries:
                     if is_checkpoint_name(entry.name) and entry.is_file(follow_symlinks=False):
-                        facts = facts_of(entry.stat(follow_symlinks=False))
+                        facts = FileFacts.of(entry.stat(follow_symlinks=False))
                         listing.found.append(Found(entry.name, entry.path, facts, ranks))
 
 
@@ -131,13 +131,13 @@ def _take_entry(
     elif name in DOCUMENT_NAMES or name in ACTIVITY_NAMES:
         table = listing.documents if name in DOCUMENT_NAMES else listing.activity
         if entry.is_file(follow_symlinks=False):
-            table[name] = facts_of(entry.stat(follow_symlinks=False))
+            table[name] = FileFacts.of(entry.stat(follow_symlinks=False))
     elif (family := part_of(name)) is not None:
         if entry.is_file(follow_symlinks=False):
             listing.parts.setdefault(family.format, []).append(name)
     elif is_checkpoint_name(name):
         if entry.is_file(follow_symlinks=False):
-            listing.found.append(Found(name, entry.path, facts_of(entry.stat(follow_symlinks=False))))
+            listing.found.append(Found(name, entry.path, FileFacts.of(entry.stat(follow_symlinks=False))))
         elif not entry.is_dir(follow_symlinks=False):
             listing.warnings.append(f"{clean(name)} is no regular file and isn't opened")
     elif "rank" in name and not name.startswith("."):
@@ -145,7 +145,7 @@ def _take_entry(
         if stat.S_ISREG(info.st_mode) or (stat.S_ISDIR(info.st_mode) and _RANK_DIRECTORY.fullmatch(name)):
             beside.append((name, info.st_size, info.st_mtime_ns))
             if stat.S_ISREG(info.st_mode) and first_of_ranks(name) is not None:
-                firsts.append(Found(name, entry.path, facts_of(info)))
+                firsts.append(Found(name, entry.path, FileFacts.of(info)))
 
 
 def _link_warning(entry: os.DirEntry[str]) -> str | None:
@@ -180,13 +180,3 @@ def _named_after(name: str, by_stem: dict[str, list[tuple[str, int, int]]]) -> C
     stem, own = stem_of(name), rank_stem(name)
     after = [*by_stem.get(stem, ()), *(by_stem.get(own, ()) if own is not None else ())]
     return tuple(one for one in after if one[0] != name)
-
-
-def facts_of(info: os.stat_result) -> FileFacts:
-    return FileFacts(
-        dev=info.st_dev,
-        inode=info.st_ino,
-        size_bytes=info.st_size,
-        mtime_ns=info.st_mtime_ns,
-        ctime_ns=info.st_ctime_ns,
-    )
