@@ -386,9 +386,9 @@ async def test_what_is_launched_is_looked_through_first(play: Play, root: Path, 
     async with play(root, size=LARGE, command=runs.script(tmp_path)) as pilot:
         await open_sheet(pilot)
         before = snapshot_of(root)
-        await press(pilot, "enter", "enter")
-        if not isinstance(pilot.app.screen, ResumeScreen):  # it was resumed before: asked, and answered with yes
-            await press(pilot, "y")
+        await press(pilot, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question: it was resumed before")
+        await press(pilot, "y")
         await until_shown(pilot, "numbers that are none", 60)
         assert isinstance(pilot.app.screen, ResumeScreen) and snapshot_of(root) == before
 
