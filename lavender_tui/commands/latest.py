@@ -10,7 +10,7 @@ from typing import Any
 
 from lavender_tui.commands import places
 from lavender_tui.commands.plan import looked_through, options_of, show
-from lavender_tui.commands.printing import put_checks, put_json, say
+from lavender_tui.commands.printing import process_of, put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
 
@@ -52,7 +52,7 @@ def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
     if found.next is fresh.Next.FRESH:
         say(f"{found.why}: starting fresh")
         made = fresh.start_fresh(root, wanted)
-        _put(found.next, made.run_dir, None, made.record.leader.pid, made.argv, as_json)
+        _put(found.next, made.run_dir, None, process_of(made.record), made.argv, as_json)
         return made.run_dir
     proposal = found.proposal
     if not proposal.is_refused and is_examined_by_default(proposal):
@@ -63,18 +63,23 @@ def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
             show(proposal, as_json=True)
         raise refused(proposal)
     launched = carry_out(proposal)
-    _put(found.next, launched.run_dir, launched.plan_path, launched.record.leader.pid, launched.argv, as_json)
+    _put(found.next, launched.run_dir, launched.plan_path, process_of(launched.record), launched.argv, as_json)
     return launched.run_dir
 
 
 def _nothing_to_do(found: Any, as_json: bool) -> int:
     say(f"nothing was started: {found.why}")
-    _put(found.next, found.run_dir, None, found.pid, None, as_json)
+    _put(found.next, found.run_dir, None, {"pid": found.pid}, None, as_json)
     return 0
 
 
 def _put(
-    started: str, run_dir: str | None, plan: str | None, pid: int | None, argv: tuple[str, ...] | None, as_json: bool
+    started: str,
+    run_dir: str | None,
+    plan: str | None,
+    process: dict[str, int | None],
+    argv: tuple[str, ...] | None,
+    as_json: bool,
 ) -> None:
     if not as_json:
         if run_dir is not None:
@@ -85,7 +90,7 @@ def _put(
             "started": str(started),
             "run_dir": text.utf8(run_dir) if run_dir is not None else None,
             "plan": text.utf8(plan) if plan is not None else None,
-            "pid": pid,
+            **process,
             "argv": list(argv) if argv is not None else None,
         }
     )
@@ -104,5 +109,5 @@ def _show(found: Any, root: str, wanted: Any, as_json: bool) -> int:
         say(f"{found.why}: it would start fresh")
     else:
         say(f"nothing would be started: {found.why}")
-    _put(found.next, found.run_dir, None, found.pid, argv, as_json)
+    _put(found.next, found.run_dir, None, {"pid": found.pid}, argv, as_json)
     return 0

@@ -21,7 +21,7 @@ def is_alive(run_dir: str) -> bool:
     record = read_launch(run_dir)
     if record is None or not belongs_here(record, run_dir) or not record.is_alive:
         return False
-    return record.leader.is_alive or read_exit(run_dir) is None
+    return (record.leader is not None and record.leader.is_alive) or read_exit(run_dir) is None
 
 
 def belongs_here(record: LaunchRecord, run_dir: str) -> bool:
@@ -46,9 +46,10 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
     (or, where there is no record, LAVENDER_RUN_DIR) in its environment. Never this process or one above it.
     """
     found: dict[int, int] = {}
-    if record is not None and record.is_here and record.leader.is_alive:
-        found[record.leader.pid] = record.leader.start_ticks
-        found.update(identity.descendants(record.leader.pid))
+    leader = record.leader if record is not None and record.is_here else None
+    if leader is not None and leader.is_alive:
+        found[leader.pid] = leader.start_ticks
+        found.update(identity.descendants(leader.pid))
     found.update(_by_environment(run_dir, record.run_id if record is not None else None))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *_this_process_and_above()}

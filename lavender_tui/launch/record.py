@@ -31,6 +31,7 @@ __all__ = [
     "LaunchRecord",
     "Machine",
     "ProcessId",
+    "SlurmJob",
     "StopRecord",
     "describe_this_process",
     "end_facts",
@@ -82,10 +83,22 @@ class ProcessId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmJob:
+    """The job that a run is known by; until `sbatch` has answered it has no `job_id`, and is found by its `name`."""
+
+    job_id: int | None
+    name: str  # carries the run's id
+    script: str
+    stdout: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRecord:
-    """How a run was started, and by which process it is known.
+    """How a run was started, and by which process or job it is known.
 
     `argv` is what was executed; `command` what was asked for, its placeholders unfilled. `env` holds only what we set.
+    A run with a `slurm` job may have no leader: where its processes will be isn't known when it is submitted.
     """
 
     run_id: str
@@ -96,7 +109,7 @@ class LaunchRecord:
     host: str
     boot_id: str
     pid_namespace: str
-    leader: ProcessId
+    leader: ProcessId | None
     started_at: float
     written_by: str  # "supervisor" or "training"
     supervisor: ProcessId | None = None
@@ -106,11 +119,20 @@ class LaunchRecord:
     resumed_from: Lineage | None = None
     command: tuple[str, ...] = ()
     grace_seconds: float | None = None
+    slurm: SlurmJob | None = None
     schema: int = SCHEMA
 
     @property
     def machine(self) -> Machine:
         return Machine(host=self.host, boot_id=self.boot_id, pid_namespace=self.pid_namespace)
+
+    @property
+    def known_as(self) -> str:
+        """The process or the job, for a sentence."""
+        if self.leader is not None:
+            return f"pid {self.leader.pid}"
+        job_id = self.slurm.job_id if self.slurm is not None else None
+        return f"Slurm job {job_id}" if job_id is not None else "a Slurm job"
 
     @property
     def is_here(self) -> bool:
@@ -235,6 +257,7 @@ def _examine(path: str, build: Callable[[dict[str, Any]], _Record]) -> tuple[_Re
 
 def _launch(document: dict[str, Any]) -> LaunchRecord:
     supervisor, came_from = document.get("supervisor"), document.get("resumed_from")
+    slurm = None if document.get("slurm") is None else _slurm(document["slurm"])
     return LaunchRecord(
         run_id=_text(document, "run_id"),
         run_dir=_text(document, "run_dir"),
@@ -244,7 +267,7 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
         host=_text(document, "host"),
         boot_id=_text(document, "boot_id"),
         pid_namespace=_text(document, "pid_namespace"),
-        leader=_process(document.get("leader"), "leader"),
+        leader=_leader(document.get("leader"), slurm),
         started_at=_number(document, "started_at"),
         written_by=_text(document, "written_by"),
         supervisor=None if supervisor is None else _process(supervisor, "supervisor"),
@@ -254,6 +277,27 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
         resumed_from=None if came_from is None else _lineage(came_from),
         command=_texts(document, "command") if "command" in document else (),
         grace_seconds=_optional(document, "grace_seconds", _number),
+        slurm=slurm,
+    )
+
+
+def _leader(value: Any, slurm: SlurmJob | None) -> ProcessId | None:
+    """Only what Slurm started may lack one."""
+    return None if value is None and slurm is not None else _process(value, "leader")
+
+
+def _slurm(value: Any) -> SlurmJob:
+    if not isinstance(value, dict):
+        raise _Foreign("`slurm` is no object")
+    job_id = value.get("job_id")
+    if job_id is not None and (type(job_id) is not int or not 0 < job_id < 1 << 32):
+        raise _Foreign("`job_id` is no job's")
+    return SlurmJob(
+        job_id=job_id,
+        name=_text(value, "name"),
+        script=_text(value, "script"),
+        stdout=_text(value, "stdout"),
+        cluster=_optional(value, "cluster", _text),
     )
 
 

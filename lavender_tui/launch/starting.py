@@ -138,8 +138,9 @@ def _runs_without_supervisor(record: LaunchRecord) -> bool:
     """
     mark = os.fsencode(f"{living.RUN_ID}={record.run_id}")
     deadline = time.monotonic() + SETTLING_SECONDS
-    while record.leader.is_alive and time.monotonic() < deadline:
-        if mark in identity.raw_environment(record.leader.pid):
+    leader = record.leader
+    while leader is not None and leader.is_alive and time.monotonic() < deadline:
+        if mark in identity.raw_environment(leader.pid):
             return True
         time.sleep(0.005)
     return False
@@ -167,7 +168,7 @@ def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None 
         is_the_same = os.path.realpath(record.resumed_from.run) == os.path.realpath(old_run)
         if is_the_same and living.is_alive(run_dir):
             raise AlreadyRunning(
-                f"this run is resumed already, as {os.path.basename(run_dir)} (pid {record.leader.pid}), which lives",
+                f"this run is resumed already, as {os.path.basename(run_dir)} ({record.known_as}), which lives",
                 where=old_run,
                 hint="Stop that one first, or resume from it",
             )

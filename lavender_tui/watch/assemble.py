@@ -304,8 +304,9 @@ def _world_size(papers: Papers, processes: Sequence[LiveProcess], newest: Checkp
 
 def _pid(launch: LaunchRecord | None, processes: Sequence[LiveProcess]) -> int | None:
     """The pid to name: the recorded leader where it lives, else the agent, else the first rank."""
-    if launch is not None and any(process.pid == launch.leader.pid for process in processes):
-        return launch.leader.pid
+    leader = launch.leader if launch is not None else None
+    if leader is not None and any(process.pid == leader.pid for process in processes):
+        return leader.pid
     order = {"agent": 0, "worker": 1, "process": 1, "supervisor": 2}
     ranked = sorted(processes, key=lambda process: (order.get(process.role, 3), process.rank or 0, process.pid))
     return ranked[0].pid if ranked else None

@@ -113,7 +113,7 @@ def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
             pid=pid,
             start_ticks=ticks,
             role=role,
-            command=record.argv if pid == record.leader.pid else (),
+            command=() if role == "supervisor" else record.argv,
             found_by="record",
         )
         for pid, ticks, role in _members(record)
@@ -124,7 +124,9 @@ def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
 def _members(record: LaunchRecord) -> list[tuple[int, int, str]]:
     """(pid, start ticks, role) of the processes that the record names."""
     leads = "agent" if record.backend == "torchrun" else "process"
-    members = [(record.leader.pid, record.leader.start_ticks, leads)]
+    members = []
+    if record.leader is not None:
+        members.append((record.leader.pid, record.leader.start_ticks, leads))
     if record.supervisor is not None:
         members.append((record.supervisor.pid, record.supervisor.start_ticks, "supervisor"))
     return members

@@ -20,6 +20,7 @@ from lavender_tui.launch.record import (
     ExitRecord,
     LaunchRecord,
     ProcessId,
+    SlurmJob,
     StopRecord,
     describe_this_process,
     end_facts,
@@ -185,6 +186,7 @@ KEYS = [
     "world_size",
     "resumed_from",
     "command",
+    "slurm",
 ]
 
 
@@ -198,7 +200,36 @@ def test_no_value_in_a_record_raises(tmp_path: Path, changes: dict[str, object])
     assert (record is None) == (reason is not None)
     end_facts(str(tmp_path))
     if record is not None:
-        assert record.leader.pid > 0 and isinstance(record.is_alive, bool)
+        assert isinstance(record.is_alive, bool) and record.known_as
+        assert record.leader.pid > 0 if record.leader is not None else record.slurm is not None
+
+
+JOB = SlurmJob(
+    job_id=4_290_000_001, name="lavender-x", script="/runs/a b/job.sbatch", stdout="/runs/\udcff", cluster="lab"
+)
+
+
+@pytest.mark.parametrize("job", [JOB, replace(JOB, job_id=None, cluster=None)])
+def test_a_job_of_slurm_needs_no_process(tmp_path: Path, job: SlurmJob) -> None:
+    record = replace(record_of(tmp_path), leader=None, supervisor=None, backend="slurm", slurm=job)
+    write_launch(str(tmp_path), record)
+    assert examine_launch(str(tmp_path)) == (record, None)
+    assert not record.is_alive and record.known_as == (f"Slurm job {job.job_id}" if job.job_id else "a Slurm job")
+
+
+@pytest.mark.parametrize(
+    "job", [[], {"job_id": 0}, {"job_id": True}, {"job_id": 1 << 32}, {"job_id": 1}, {**asdict(JOB), "stdout": 3}]
+)
+def test_what_no_job_can_be_is_said(tmp_path: Path, job: object) -> None:
+    document = {**asdict(record_of(tmp_path)), "slurm": job}
+    (tmp_path / "launch.json").write_text(json.dumps(document))
+    record, reason = examine_launch(str(tmp_path))
+    assert record is None and reason is not None
+
+
+def test_only_a_job_may_lack_a_process(tmp_path: Path) -> None:
+    (tmp_path / "launch.json").write_text(json.dumps({**asdict(record_of(tmp_path)), "leader": None}))
+    assert examine_launch(str(tmp_path)) == (None, "`leader` is no process")
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
