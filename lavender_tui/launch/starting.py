@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch import identity, living, supervisor
+from lavender_tui.launch import identity, journal, living, supervisor
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
 from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch
@@ -69,10 +69,25 @@ def start(
     report = _run_supervisor(run_dir, order)
     record, reason = examine_launch(run_dir)
     if not report and record is not None and _runs_without_supervisor(record):
-        return record
+        return _noted(record, run_dir)
     _raise_unless_started(report, run_dir)
     if record is None:
         raise LaunchFailed(f"the launch record {reason or 'is gone'}", where=os.path.join(run_dir, LAUNCH))
+    return _noted(record, run_dir)
+
+
+def _noted(record: LaunchRecord, run_dir: str) -> LaunchRecord:
+    """The record, its start noted in the root's journal."""
+    came_from = record.resumed_from
+    journal.note(
+        journal.root_of(run_dir),
+        "launched" if came_from is None else "resumed",
+        run=run_dir,
+        pid=record.leader.pid,
+        world_size=record.world_size,
+        backend=record.backend,
+        **({} if came_from is None else {"from": came_from.run, "checkpoint": came_from.checkpoint}),
+    )
     return record
 
 

@@ -6,7 +6,6 @@ signal goes only to a process that is surely of the run, with pid and start tick
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
+from lavender_tui.launch import journal
 from lavender_tui.launch.files import LAUNCH, STOP
 from lavender_tui.launch.living import belongs_here, members
 from lavender_tui.launch.record import (
@@ -81,7 +81,7 @@ def stop(
     if supervisor is None and not targets:
         return _not_running(run_dir, record)
     asked = StopRecord(
-        who=who or _this_person(),
+        who=who or journal.person(),
         how="kill" if kill else "graceful",
         asked_at=time.time(),
         why=why,
@@ -96,12 +96,18 @@ def stop(
         if wrote:
             os.unlink(os.path.join(run_dir, STOP))  # nobody was told: the run isn't stopped
         raise CannotStop("its processes belong to another user", where=run_dir, hint="Ask their owner") from error
+    journal.note(
+        journal.root_of(run_dir), "stop asked", run=run_dir, who=asked.who, how=asked.how, why=why, grace_seconds=grace
+    )
     if not wait:
         words = "asked to save and end" if not kill else "told to end at once"
         if supervisor is None:
             words += "; no supervisor is left to end it by force later"
         return StopOutcome(how="asked", words=words, supervised=supervisor is not None)
-    return stopping.finish()
+    outcome = stopping.finish()
+    if outcome.how == "killed":
+        journal.note(journal.root_of(run_dir), "killed", run=run_dir, who=asked.who, why=outcome.words)
+    return outcome
 
 
 def _saves(run_dir: str) -> set[tuple[str, int, int]]:
@@ -187,14 +193,6 @@ def _announce(run_dir: str, asked: StopRecord) -> bool:
             hint="Make room, or make the directory writable",
         ) from error
     return True
-
-
-def _this_person() -> str:
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = f"user {os.getuid()}"
-    return f"{name}@{this_machine().host}"
 
 
 class _Stopping:
@@ -288,7 +286,7 @@ class _Stopping:
                     code=None,
                     signal=None,
                     ended_at=now,
-                    stop={"who": _this_person(), "how": "its supervisor was gone"},
+                    stop={"who": journal.person(), "how": "its supervisor was gone"},
                     killed=self.killed,
                     wall_s=round(now - started, 3) if started is not None else None,
                 ),
