@@ -18,11 +18,41 @@ import click
 from lavender_tui import __version__
 from lavender_tui.errors import LavenderError
 
+READONLY = "--readonly"
 EPILOG = "Exit codes: 0 done, 1 failed or refused, 2 usage, 100 the followed run failed, 102 not found, 103 stopped."
+
+
+class Verb(click.Command):
+    """A verb that says whether it changes something: starts, ends or writes something of a run. Read-only, it may not.
+
+    `changes` may be a test of the verb's options, for a verb that only looks with some of them.
+    """
+
+    def __init__(self, *args: Any, changes: bool | Callable[[dict[str, Any]], bool], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.changes = changes
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if (self.changes(ctx.params) if callable(self.changes) else self.changes) and (why := why_readonly(ctx)):
+            raise LavenderError(f"`{self.name}` changes something, and {why}")
+        return super().invoke(ctx)
+
+
+def why_readonly(ctx: click.Context) -> str | None:
+    """What says that nothing may be changed, by the flag or a setting; None where nothing does."""
+    if ctx.find_root().params.get("readonly"):
+        return "--readonly forbids that"
+    from lavender_tui.config import PREFIX, load
+
+    if not load()[0].readonly:
+        return None
+    return f"the setting `readonly` forbids that ({PREFIX}READONLY, or the file of settings)"
 
 
 class AppOrVerb(click.Group):
     """`lavender-tui [ROOT…]` opens the app; `lavender-tui VERB …` runs a verb. A root named like a verb: `./ls`."""
+
+    command_class = Verb
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -33,8 +63,11 @@ class AppOrVerb(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = {"-h", "--help", "-V", "--version"}
-        if not args or (args[0] not in self.commands and args[0] not in known):
-            args = ["app", *args]
+        own = 0
+        while own < len(args) and args[own] == READONLY:
+            own += 1
+        if own == len(args) or (args[own] not in self.commands and args[own] not in known):
+            args = [*args[:own], "app", *args[own:]]
         return super().parse_args(ctx, args)
 
 
@@ -58,7 +91,8 @@ def verb(name: str) -> Callable[..., int]:
     epilog=EPILOG,
 )
 @click.version_option(__version__, "-V", "--version", prog_name="lavender-tui")
-def cli() -> None:
+@click.option(READONLY, is_flag=True, help="Only look: nothing is started, stopped or changed.")
+def cli(readonly: bool) -> None:
     """See every training run; resume one on another world_size, no row lost and none repeated.
 
     Without a verb the app opens on the ROOTs (default: ./checkpoints). A training command for resuming may follow
@@ -107,15 +141,16 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@cli.command(hidden=True)
+@cli.command(hidden=True, changes=False)
 @ROOTS
-@click.pass_obj
-def app(command: tuple[str, ...], roots: tuple[str, ...]) -> int:
+@click.option(READONLY, is_flag=True, help="Only look: nothing can be started, stopped or changed.")
+@click.pass_context
+def app(ctx: click.Context, roots: tuple[str, ...], readonly: bool) -> int:
     """Open the app on the ROOTs; without a terminal print the list."""
-    return verb("app")(roots, command=command)
+    return verb("app")(roots, command=ctx.obj, readonly=readonly or why_readonly(ctx) is not None)
 
 
-@cli.command()
+@cli.command(changes=False)
 @ROOTS
 @JSON
 def ls(roots: tuple[str, ...], as_json: bool) -> int:
@@ -123,7 +158,7 @@ def ls(roots: tuple[str, ...], as_json: bool) -> int:
     return verb("ls")(roots, as_json=as_json)
 
 
-@cli.command()
+@cli.command(changes=False)
 @ROOTS
 @click.option(
     "-f", "--format", "form", type=click.Choice(["json", "jsonl", "csv", "md"]), default="json", show_default=True
@@ -135,7 +170,7 @@ def export(roots: tuple[str, ...], form: str, output: str | None, follow: bool) 
     return verb("export")(roots, form=form, output=output, follow=follow)
 
 
-@cli.command()
+@cli.command(changes=False)
 @click.argument("checkpoint")
 @JSON
 def inspect(checkpoint: str, as_json: bool) -> int:
@@ -143,7 +178,7 @@ def inspect(checkpoint: str, as_json: bool) -> int:
     return verb("inspect")(checkpoint, as_json=as_json)
 
 
-@cli.command()
+@cli.command(changes=False)
 @click.argument("states", nargs=-1, required=True, metavar="STATE...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="FILE.pt or FILE.json for the merged state.")
 @click.option("-w", "--world-size", type=click.IntRange(min=1), help="How many ranks wrote the states.")
@@ -152,7 +187,7 @@ def merge(states: tuple[str, ...], output: str, world_size: int | None) -> int:
     return verb("merge")(states, output=output, world_size=world_size)
 
 
-@cli.command()
+@cli.command(changes=False)
 @planning_options
 @click.pass_obj
 def plan(command: tuple[str, ...], **options: Any) -> int:
@@ -160,7 +195,7 @@ def plan(command: tuple[str, ...], **options: Any) -> int:
     return verb("plan")(command=command, **options)
 
 
-@cli.command()
+@cli.command(changes=lambda options: not options["dry_run"])
 @planning_options
 @click.option(
     "--latest",
@@ -180,7 +215,7 @@ def resume(command: tuple[str, ...], **options: Any) -> int:
     return verb("resume")(command=command, **options)
 
 
-@cli.command()
+@cli.command(changes=True)
 @click.argument("run")
 @ROOT
 @click.option("--kill", is_flag=True, help="Kill at once, without waiting for a last save.")
@@ -191,7 +226,7 @@ def stop(run: str, root: str | None, kill: bool, grace: float | None, yes: bool)
     return verb("stop")(run, root=root, kill=kill, grace=grace, yes=yes)
 
 
-@cli.command()
+@cli.command(changes=False)
 @click.argument("run")
 @ROOT
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
@@ -202,7 +237,7 @@ def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int)
     return verb("logs")(run, root=root, follow=follow, rank=rank, lines=lines)
 
 
-@cli.command()
+@cli.command(changes=True)
 @click.option("--headless", is_flag=True, help="Play the whole story without a terminal and check every row.")
 @click.option("--directory", metavar="DIR", help="Where the demo works (default: ./lavender-demo).")
 def demo(headless: bool, directory: str | None) -> int:

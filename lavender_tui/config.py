@@ -35,6 +35,9 @@ class Config:
     mouse: bool = True
     """Let the app have the mouse; with false the terminal keeps it for selecting text."""
 
+    readonly: bool = False
+    """Only look: nothing can be started, stopped or changed, neither in the app nor by a command."""
+
 
 def config_path(environ: Mapping[str, str] = os.environ) -> str:
     """Where the file is looked for."""

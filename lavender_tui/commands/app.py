@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from lavender_tui.commands import places
 
 
-def run(roots: Sequence[str], *, command: tuple[str, ...] = ()) -> int:
+def run(roots: Sequence[str], *, command: tuple[str, ...] = (), readonly: bool = False) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         from lavender_tui.commands import ls
 
         return ls.run(roots)
     from lavender_tui.tui.start import run_app
 
-    return run_app(app_roots(roots), command=command)
+    return run_app(app_roots(roots), command=command, readonly=readonly)
 
 
 def app_roots(roots: Sequence[str]) -> tuple[str, ...]:

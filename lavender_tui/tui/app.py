@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from textual import work
@@ -23,6 +23,9 @@ from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
 
 if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
+    from textual.dom import DOMNode
+
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
 
@@ -46,8 +49,10 @@ class LavenderApp(App[int]):
         command: Sequence[str] = (),
         world_size: int | None = None,
         hint: str | None = None,
+        readonly: bool = False,
     ) -> None:
         super().__init__()
+        self.is_readonly = readonly
         self.roots = tuple(os.path.abspath(root) for root in roots)
         self.command = tuple(command)
         self.world_size = world_size
@@ -59,6 +64,21 @@ class LavenderApp(App[int]):
             self.register_theme(theme)
         wanted = os.environ.get("TEXTUAL_THEME", "")
         self.theme = wanted if wanted in self.available_themes else themes.DEFAULT
+
+    def may(self, action: str) -> bool:
+        """False for what changes something, while nothing may be changed."""
+        return not (self.is_readonly and keys.is_changing(action))
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Keys, clicks and the palette all come through here: read-only, no screen can forget that it is."""
+        if not self.may(action if isinstance(action, str) else action[1]):
+            return False
+        return await super().run_action(action, default_namespace, namespaces)
 
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()

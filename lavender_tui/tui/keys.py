@@ -29,6 +29,7 @@ class Key:
 
     `label` is the word in the key bar (empty: not in the bar), `help` the sentence in help, tooltip and README.
     `places` are the screens where it works. `title` names it in the palette where the label isn't enough.
+    `changes`: does it lead to something that is started, ended or written? Read-only, such a key isn't there.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Key:
     action: str
     help: str
     places: tuple[str, ...]
+    changes: bool
     label: str = ""
     display: str | None = None
     title: str = ""
@@ -59,105 +61,120 @@ def _shown(key: str) -> str:
 TABLE: tuple[Key, ...] = (
     Key(
         id="run.resume", keys="r", action="resume", label="resume", places=(LIST, RUN),
-        help="Open the resume sheet: filled in, checked, ready for ⏎",
+        changes=True, help="Open the resume sheet: filled in, checked, ready for ⏎",
     ),
     Key(
         id="run.resume_now", keys="R", action="resume_now", title="resume at once", places=(LIST, RUN),
-        help="Resume at once with the defaults and say what was done",
+        changes=True, help="Resume at once with the defaults and say what was done",
     ),
     Key(
         id="sheet.launch", keys="enter", action="launch", label="merge and launch", places=(RESUME,),
-        help="Merge the rank states and launch; refused while a row is wrong",
+        changes=True, help="Merge the rank states and launch; refused while a row is wrong",
     ),
     Key(
         id="sheet.change", keys="right,left", action="change", display="← →", label="change", places=(RESUME,),
-        help="Choose another value in the row; numbers can be typed",
+        changes=False, help="Choose another value in the row; numbers can be typed",
     ),
     Key(
         id="sheet.next", keys="tab", action="app.focus_next", label="next", places=(RESUME,),
-        help="The next row; shift+tab or ↑ ↓ as well",
+        changes=False, help="The next row; shift+tab or ↑ ↓ as well",
     ),
     Key(
         id="sheet.verify", keys="v", action="verify", label="verify", places=(RESUME,),
-        help="Read the whole checkpoint and open the table now: checksums, NaN, rows; esc stops it",
+        changes=False, help="Read the whole checkpoint and open the table now: checksums, NaN, rows; esc stops it",
     ),
     Key(
         id="sheet.copy", keys="c", action="copy_command", label="copy", title="copy the command",
         places=(RESUME,),
-        help="Copy the exact command",
+        changes=False, help="Copy the exact command",
     ),
     Key(
         id="sheet.dry", keys="d", action="dry_run", label="dry run", places=(RESUME,),
-        help="Show the resume plan as JSON; nothing is written",
+        changes=False, help="Show the resume plan as JSON; nothing is written",
     ),
     Key(
         id="run.stop", keys="x", action="stop", label="stop", places=(LIST, RUN),
-        help="Ask the run to stop; a second time offers to kill it",
+        changes=True, help="Ask the run to stop; a second time offers to kill it",
     ),
-    Key(id="run.log", keys="l", action="log", label="log", places=(LIST, RUN), help="Follow the run's log"),
+    Key(
+        id="run.log", keys="l", action="log", label="log", places=(LIST, RUN),
+        changes=False, help="Follow the run's log",
+    ),
     Key(
         id="list.open", keys="enter", action="open", label="open", places=(LIST,),
-        help="Open the run's page: every checkpoint, the loss, where each split stands",
+        changes=False, help="Open the run's page: every checkpoint, the loss, where each split stands",
     ),
     Key(
         id="list.filter", keys="slash", action="filter", label="filter", places=(LIST,),
-        help="Show only runs whose name, stage or state matches a text or pattern; ! in front inverts",
+        changes=False, help="Show only runs whose name, stage or state matches a text or pattern; ! in front inverts",
     ),
-    Key(id="list.sort", keys="s", action="sort", label="sort", places=(LIST,), help="Sort by the next column"),
-    Key(id="list.reverse", keys="S", action="reverse", title="reverse", places=(LIST,), help="Reverse the order"),
+    Key(
+        id="list.sort", keys="s", action="sort", label="sort", places=(LIST,),
+        changes=False, help="Sort by the next column",
+    ),
+    Key(
+        id="list.reverse", keys="S", action="reverse", title="reverse", places=(LIST,),
+        changes=False, help="Reverse the order",
+    ),
     Key(
         id="list.fold", keys="space", action="fold", title="fold or unfold", places=(LIST,),
-        help="Fold or unfold the runs resumed from this one",
+        changes=False, help="Fold or unfold the runs resumed from this one",
     ),
     Key(
         id="log.follow", keys="f", action="follow", label="follow", places=(LOG,),
-        help="Follow the newest line, or stay where you are",
+        changes=False, help="Follow the newest line, or stay where you are",
     ),
-    Key(id="log.file", keys="tab", action="next_file", label="next file", places=(LOG,), help="The next log file"),
+    Key(
+        id="log.file", keys="tab", action="next_file", label="next file", places=(LOG,),
+        changes=False, help="The next log file",
+    ),
     Key(
         id="log.wrap", keys="w", action="wrap", label="wrap", places=(LOG,),
-        help="Show long lines on several, or cut them at the edge",
+        changes=False, help="Show long lines on several, or cut them at the edge",
     ),
     Key(
         id="log.aside", keys="right,left", action="aside", display="← →", places=(LOG,),
-        help="Move sideways over long lines that aren't wrapped",
+        changes=False, help="Move sideways over long lines that aren't wrapped",
     ),
     Key(
         id="copy.path", keys="y", action="copy_path", label="copy", title="copy the path", places=(LIST, RUN, LOG),
-        help="Copy the path of the run or of the log",
+        changes=False, help="Copy the path of the run or of the log",
     ),
     Key(
         id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
-        help="Look at the disk now",
+        changes=False, help="Look at the disk now",
     ),
     Key(
         id="move", keys="j,k,down,up", action="move", display="j k ↑ ↓", places=(LIST, RUN, LOG),
-        help="One row down, one up",
+        changes=False, help="One row down, one up",
     ),
     Key(
         id="move.ends", keys="g,G,home,end", action="move_ends", display="g G", places=(LIST, RUN, LOG),
-        help="The first row, the last row",
+        changes=False, help="The first row, the last row",
     ),
     Key(
         id="move.half", keys="ctrl+d,ctrl+u", action="move_half", display="^d ^u", places=(LIST, RUN, LOG),
-        help="Half a screen down, half a screen up; pgdn and pgup a whole one",
+        changes=False, help="Half a screen down, half a screen up; pgdn and pgup a whole one",
     ),
     Key(
         id="sheet.scroll", keys="pagedown,pageup", action="scroll_body", display="pgdn", title="scroll",
-        places=(RESUME,), help="Scroll to the checks and the command where they don't fit",
+        places=(RESUME,), changes=False, help="Scroll to the checks and the command where they don't fit",
     ),
     Key(
         id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG),
-        help="Back; in the list: clear the filter",
+        changes=False, help="Back; in the list: clear the filter",
     ),
-    Key(id="help", keys="question_mark,f1", action="app.help", label="help", places=(EVERYWHERE,), help="This help"),
+    Key(
+        id="help", keys="question_mark,f1", action="app.help", label="help", places=(EVERYWHERE,),
+        changes=False, help="This help",
+    ),
     Key(
         id="palette", keys="ctrl+p", action="app.command_palette", places=(EVERYWHERE,),
-        help="Every command and every run by name; themes too",
+        changes=False, help="Every command and every run by name; themes too",
     ),
     Key(
         id="quit", keys="q", action="app.quit", label="quit", places=(EVERYWHERE,),
-        help="Quit; trainings go on",
+        changes=False, help="Quit; trainings go on",
     ),
 )  # fmt: skip
 
@@ -182,6 +199,12 @@ def bindings(place: str) -> list[BindingType]:
         for key in TABLE
         if place in key.places and key.id not in _BOUND_BY_WIDGETS
     ]
+
+
+def is_changing(action: str) -> bool:
+    """Does some key with this action change something? `action` may have its parameters in brackets."""
+    name = action.partition("(")[0]
+    return any(key.changes and key.action == name for key in TABLE)
 
 
 def by_id(key_id: str) -> Key:

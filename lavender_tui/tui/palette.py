@@ -19,8 +19,11 @@ class LavenderCommands(Provider):
     def _actions(self) -> list[tuple[str, str, str]]:
         place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
         hidden = ("palette", "move", "move.ends", "move.half", "log.aside")
+        may = getattr(self.app, "may", lambda action: True)
         return [
-            (key.name, f"{key.shown}   {key.help}", key.action) for key in keys.of_place(place) if key.id not in hidden
+            (key.name, f"{key.shown}   {key.help}", key.action)
+            for key in keys.of_place(place)
+            if key.id not in hidden and may(key.action)
         ]
 
     def _themes(self) -> list[tuple[str, str]]:

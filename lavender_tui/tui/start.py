@@ -12,17 +12,19 @@ def run_app(
     command: Sequence[str] = (),
     world_size: int | None = None,
     hint: str | None = None,
+    readonly: bool = False,
 ) -> int:
     """Run the app on the terminal until the person quits; returns the exit code.
 
-    `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next.
+    `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next; `readonly` takes
+    every key away that changes something.
     """
     # Looking for cycles among what is only being imported is a tenth of the time to the first frame. The app turns
     # the collector on again with its first rows.
     gc.disable()
     from lavender_tui.tui.app import LavenderApp
 
-    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint)
+    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint, readonly=readonly)
     app.feed.start()  # looks at the disk while the terminal is being prepared
     result = app.run()
     return result if isinstance(result, int) else (app.return_code or 0)

@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lavender_tui.model.run import RunState
-from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE
+from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE, Key
 from lavender_tui.tui.themes import STATE_GLYPHS
 
 _KEY_WIDTH = 9
@@ -41,11 +41,15 @@ class HelpScreen(ModalScreen[None]):
             for place in sorted(PLACES, key=lambda one: (one != self._place, one == EVERYWHERE)):
                 yield Static(Text(PLACES[place], style="bold"), classes="heading", markup=False)
                 for key in TABLE:
-                    if place in key.places:
+                    if place in key.places and self._may(key):
                         yield _entry(key.shown, key.help)
             yield Static(Text("States", style="bold"), classes="heading", markup=False)
             for state, words in _STATE_WORDS.items():
                 yield _entry(f"{STATE_GLYPHS[state]}", f"{state.value}: {words}")
+
+    def _may(self, key: Key) -> bool:
+        """Read-only, what changes something isn't there."""
+        return not (key.changes and getattr(self.app, "is_readonly", False))
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()

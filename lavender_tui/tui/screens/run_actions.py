@@ -69,6 +69,8 @@ class RunActions(Screen[None], inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that can't work on this run are hidden."""
         run = self.cursor_run if self.is_mounted else None
+        if not self.lavender.may(action):
+            return False
         if action in ("resume", "resume_now", "log", "copy_path", "open"):
             return run is not None
         if action == "stop":

@@ -104,9 +104,10 @@ class RunsScreen(RunActions, Screen[None]):
     def _show_top(self) -> None:
         shown_root = shown_path(self.lavender.roots[0], 44, home=os.path.expanduser("~"))
         more = len(self.lavender.roots) - 1
-        places = [self._host, shown_root + (f" +{more}" if more else ""), self._mode or "looking…"]
+        told = ["read-only"] if self.lavender.is_readonly else []
+        places = [self._host, shown_root + (f" +{more}" if more else ""), *told, self._mode or "looking…"]
         if self.size.width < _NARROW:
-            places = [self._host, self._mode or "looking…"]
+            places = [self._host, *told, self._mode or "looking…"]
         if not self._mode:
             self.query_one(TopBar).show(places, [[]])
             return

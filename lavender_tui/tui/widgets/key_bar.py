@@ -31,7 +31,8 @@ class KeyBar(Widget):
             self.refresh()
 
     def _usable(self) -> Sequence[Key]:
-        keys = [key for key in of_place(self._place) if key.label]
+        is_readonly = getattr(self.app, "is_readonly", False)
+        keys = [key for key in of_place(self._place) if key.label and not (key.changes and is_readonly)]
         return [key for key in keys if self._may(key) is not False]
 
     def _may(self, key: Key) -> bool | None:
