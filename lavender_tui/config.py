@@ -1,18 +1,63 @@
 """Settings: one declaration. Order: flag > environment > file > default. Reading writes nothing.
 
 The file is `$XDG_CONFIG_HOME/lavender-tui/config.toml` (or what LAVENDER_TUI_CONFIG names); the variable of a setting
-is LAVENDER_TUI_<NAME>. A bad value falls back to the default and is said once; it never stops the start.
+is LAVENDER_TUI_<NAME>, that of one in a table LAVENDER_TUI_<TABLE>_<NAME>. A bad value falls back to the default and
+is said once; it never stops the start.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 PREFIX = "LAVENDER_TUI_"
+_TIME = re.compile(r"[0-9]+(-[0-9]+)?(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)  # as sbatch's --time takes it
+_Settings = TypeVar("_Settings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """What a job asks Slurm for; what is empty is left to the cluster's defaults.
+
+    Also the `[slurm]` table of a project's `lavender.toml`, whose values win. Raises ValueError for what can't be.
+    """
+
+    partition: str = ""
+    """As sbatch's --partition; several with commas."""
+
+    account: str = ""
+    """What the time is counted on."""
+
+    time: str = ""
+    """The time limit: minutes, or `hours:minutes:seconds`, or `days-hours`."""
+
+    gres: str = ""
+    """For each node, such as `gpu:4`; `{ranks_per_node}` is the number of ranks there."""
+
+    nodes: int = 1
+    """At most so many nodes; the ranks are shared out evenly."""
+
+    options: tuple[str, ...] = ()
+    """More words for sbatch, such as `--mem=0`."""
+
+    signal_seconds: int = 120
+    """So long before the time limit the training is told to save."""
+
+    def __post_init__(self) -> None:
+        for name in ("partition", "account", "gres"):
+            if not getattr(self, name).isprintable() or " " in getattr(self, name):
+                raise ValueError(name)
+        if self.time and not _TIME.fullmatch(self.time):
+            raise ValueError("time")
+        if not 1 <= self.nodes <= 65_533 or not 1 <= self.signal_seconds <= 65_535:
+            raise ValueError("nodes or signal_seconds")  # the bounds are Slurm's own
+        if any("\0" in word or not word.startswith("-") for word in self.options):
+            raise ValueError("options")  # another first word would be taken for the script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +83,9 @@ class Config:
     readonly: bool = False
     """Only look: nothing can be started, stopped or changed, neither in the app nor by a command."""
 
+    slurm: SlurmSettings = SlurmSettings()
+    """What jobs ask for where Slurm starts the training."""
+
 
 def config_path(environ: Mapping[str, str] = os.environ) -> str:
     """Where the file is looked for."""
@@ -51,11 +99,8 @@ def config_path(environ: Mapping[str, str] = os.environ) -> str:
 def load(environ: Mapping[str, str] = os.environ) -> tuple[Config, tuple[str, ...]]:
     """The settings and a sentence for each value that was not taken."""
     path = config_path(environ)
-    config, notices = _apply(Config(), _read_file(path), where=path)
-    from_environment = {
-        field.name: environ[key] for field in fields(Config) if (key := PREFIX + field.name.upper()) in environ
-    }
-    config, more = _apply(config, from_environment, where="the environment")
+    config, notices = overlay(Config(), _read_file(path), where=path)
+    config, more = overlay(config, _from_environment(Config(), PREFIX, environ), where="the environment")
     return config, (*notices, *more)
 
 
@@ -69,20 +114,35 @@ def _read_file(path: str) -> dict[str, Any]:
         return {"": str(error)}
 
 
-def _apply(config: Config, values: Mapping[str, Any], *, where: str) -> tuple[Config, tuple[str, ...]]:
-    notices = []
-    defaults = Config()
+def _from_environment(settings: Any, prefix: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields(settings):
+        key, default = prefix + field.name.upper(), getattr(settings, field.name)
+        if is_dataclass(default):
+            found[field.name] = _from_environment(default, key + "_", environ)
+        elif key in environ:
+            found[field.name] = environ[key]
+    return found
+
+
+def overlay(settings: _Settings, values: Mapping[str, Any], *, where: str) -> tuple[_Settings, tuple[str, ...]]:
+    """(the settings with the values in place, a sentence for each that can't be one); tables go into tables."""
+    notices: list[str] = []
     for name, value in values.items():
         if not name:
             notices.append(f"{where}: not read ({value}); the defaults are used")
-        elif not hasattr(defaults, name):
+        elif not hasattr(settings, name):
             notices.append(f"{where}: there is no setting {name!r}")
+        elif is_dataclass(before := getattr(settings, name)) and isinstance(value, Mapping):
+            inside, more = overlay(before, value, where=f"{where}, [{name}]")
+            settings = replace(settings, **{name: inside})  # type: ignore[type-var]
+            notices += more
         else:
             try:
-                config = replace(config, **{name: _as(type(getattr(defaults, name)), value)})
+                settings = replace(settings, **{name: _as(type(before), value)})  # type: ignore[type-var]
             except ValueError:
-                notices.append(f"{where}: {name} can't be {value!r}; {getattr(config, name)!r} is used")
-    return config, tuple(notices)
+                notices.append(f"{where}: {name} can't be {value!r}; {before!r} is used")
+    return settings, tuple(notices)
 
 
 def _as(kind: type, value: Any) -> Any:
@@ -99,6 +159,15 @@ def _as(kind: type, value: Any) -> Any:
         if not 0 < number < 1e6:
             raise ValueError(value)
         return number
+    if kind is int:
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise ValueError(value)
+        return int(value)
+    if kind is tuple:
+        words_of = shlex.split(value) if isinstance(value, str) else value
+        if not isinstance(words_of, list) or not all(isinstance(word, str) for word in words_of):
+            raise ValueError(value)
+        return tuple(words_of)
     if not isinstance(value, str) or not value:
         raise ValueError(value)
     return value

@@ -10,7 +10,7 @@ from typing import Any
 
 from lavender_tui.commands import places
 from lavender_tui.commands.plan import looked_through, options_of, show
-from lavender_tui.commands.printing import process_of, put_checks, put_json, say
+from lavender_tui.commands.printing import put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
 
@@ -52,7 +52,7 @@ def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
     if found.next is fresh.Next.FRESH:
         say(f"{found.why}: starting fresh")
         made = fresh.start_fresh(root, wanted)
-        _put(found.next, made.run_dir, None, process_of(made.record), made.argv, as_json)
+        _put(found.next, made.run_dir, None, made.record.identity, made.argv, as_json)
         return made.run_dir
     proposal = found.proposal
     if not proposal.is_refused and is_examined_by_default(proposal):
@@ -63,7 +63,7 @@ def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
             show(proposal, as_json=True)
         raise refused(proposal)
     launched = carry_out(proposal)
-    _put(found.next, launched.run_dir, launched.plan_path, process_of(launched.record), launched.argv, as_json)
+    _put(found.next, launched.run_dir, launched.plan_path, launched.record.identity, launched.argv, as_json)
     return launched.run_dir
 
 

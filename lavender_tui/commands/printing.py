@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from lavender_tui.launch.record import LaunchRecord
 from lavender_tui.model import text
 from lavender_tui.model.plan import Proposal, Verdict
 
@@ -22,13 +21,6 @@ def say(message: str) -> None:
 def put_json(document: Any) -> None:
     """One strict JSON document on stdout, flushed."""
     print(text.strict_json(document, indent=2), flush=True)
-
-
-def process_of(record: LaunchRecord) -> dict[str, int | None]:
-    """`pid`, or `job_id` of what Slurm started."""
-    if record.leader is None and record.slurm is not None:
-        return {"job_id": record.slurm.job_id}
-    return {"pid": record.leader.pid if record.leader is not None else None}
 
 
 def put_line(document: Any) -> None:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands.plan import looked_through, options_of, show, target_of
-from lavender_tui.commands.printing import ask, is_terminal, process_of, put_checks, put_json, say
+from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, Refused
 from lavender_tui.model import text
 from lavender_tui.model.plan import Proposal, Verdict
@@ -47,7 +47,7 @@ def run(
             {
                 "run_dir": text.utf8(launched.run_dir),
                 "plan": text.utf8(launched.plan_path),
-                **process_of(launched.record),
+                **launched.record.identity,
                 "argv": list(launched.argv),
             }
         )

@@ -135,6 +135,13 @@ class LaunchRecord:
         return f"Slurm job {job_id}" if job_id is not None else "a Slurm job"
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """`pid`, or `job_id` of what Slurm started, for a document."""
+        if self.leader is None and self.slurm is not None:
+            return {"job_id": self.slurm.job_id}
+        return {"pid": self.leader.pid if self.leader is not None else None}
+
+    @property
     def is_here(self) -> bool:
         """May the recorded pids be looked at from this process?"""
         return self.machine == this_machine()

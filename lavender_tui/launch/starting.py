@@ -83,7 +83,7 @@ def _noted(record: LaunchRecord, run_dir: str) -> LaunchRecord:
         journal.root_of(run_dir),
         "launched" if came_from is None else "resumed",
         run=run_dir,
-        pid=record.leader.pid,
+        **record.identity,
         world_size=record.world_size,
         backend=record.backend,
         **({} if came_from is None else {"from": came_from.run, "checkpoint": came_from.checkpoint}),
