@@ -1,0 +1,304 @@
+"""The language that filters runs: `state:stalled loss<2 stage=sft !tag`. Pure: text and runs in, a test out.
+
+Terms stand between blanks and must all hold; `|` between two of them means either; `!` before one turns it round.
+`field:text` has the text in it, `field=text` is it, `field!=text` is not, and `<`, `<=`, `>`, `>=` compare numbers,
+ages (`saved<2h`) and sizes (`size>10GB`). A word alone is a pattern anywhere in name, stage, state or reason. Fields
+are the columns and every setting of the run (`lr=3e-4`, `--batch-size>16`). What can't be understood yet, for it is still
+being typed, is looked for as plain text.
+"""
+
+from __future__ import annotations
+
+import math
+import operator as operators
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lavender_tui.model.run import Run
+from lavender_tui.model.settings import settings_of
+
+Value = str | float | None
+Test = Callable[[Run], bool]
+
+_TERM = re.compile(
+    r"""(?P<not>!?)(?:(?P<field>-{0,2}[A-Za-z_][\w.\-]*)(?P<op><=|>=|!=|:|=|<|>)(?P<value>"[^"]*"?|\S*)|(?P<word>"[^"]*"?|\S+))""",
+    re.VERBOSE,
+)
+_UNITS = {
+    "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0,
+    "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1e3,
+}  # fmt: skip
+_COMPARE = {"<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge}
+_NUMBER = re.compile(r"([-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([a-z%]*)", re.IGNORECASE)
+_LONGEST_TEXT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column that can be asked for. `read` gets the run and the time now (unix seconds)."""
+
+    name: str
+    read: Callable[[Run, float], Value]
+    help: str
+    is_number: bool = False
+    names: tuple[str, ...] = ()  # other words for it
+
+
+def _newest(name: str) -> Callable[[Run, float], Value]:
+    return lambda run, now: getattr(run.newest, name) if run.newest is not None else None
+
+
+def _age(moment: float | None, now: float) -> float | None:
+    return None if moment is None else max(0.0, now - moment)
+
+
+def _save_count(run: Run, now: float) -> Value:
+    newest = run.newest
+    if newest is None:
+        return None
+    return newest.save_count if newest.save_count is not None else newest.name_save_count
+
+
+def _loss(run: Run, now: float) -> Value:
+    newest = run.newest
+    if newest is None or newest.loss is None:
+        return newest.loss_text if newest is not None else None
+    return newest.loss
+
+
+def _left(run: Run, now: float) -> Value:
+    hours = run.newest.remaining_hours if run.newest is not None else None
+    return None if hours is None else hours * 3600.0
+
+
+def _size(run: Run, now: float) -> Value:
+    return float(sum(one.facts.size_bytes for one in run.checkpoints))
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("name", lambda run, now: run.name, "the run's name", names=("run",)),
+    Field("state", lambda run, now: run.state.value, "running, stalled, failed, …"),
+    Field("why", lambda run, now: run.state_reason, "the reason of its state", names=("reason",)),
+    Field("stage", _newest("stage"), "pretrain, sft, dpo, …"),
+    Field("epoch", _newest("epoch"), "the epoch of the newest checkpoint", True),
+    Field("epochs", _newest("epochs"), "how many epochs it is to train", True),
+    Field("step", _newest("step"), "optimizer steps", True),
+    Field("saves", _save_count, "the save_count", True, names=("save_count",)),
+    Field("loss", _loss, "the newest checkpoint's loss", True),
+    Field("lr", _newest("lr"), "the learning rate", True),
+    Field("saved", lambda run, now: _age(run.last_save_at, now), "how long ago it saved: saved<2h", True),
+    Field("started", lambda run, now: _age(run.started_at, now), "how long ago it started", True),
+    Field("active", lambda run, now: _age(run.last_activity_at, now), "how long ago it gave a sign", True),
+    Field("left", _left, "the time that it says is left: left<3h", True),
+    Field("world", lambda run, now: run.world_size, "ranks", True, names=("world_size",)),
+    Field("pid", lambda run, now: run.pid, "the process", True),
+    Field("host", lambda run, now: run.host, "where it runs or ran"),
+    Field("format", lambda run, now: run.format, "whose checkpoints they are"),
+    Field("path", lambda run, now: run.path, "the run's directory"),
+    Field("root", lambda run, now: run.root, "the directory that it lies in"),
+    Field("from", lambda run, now: run.resumed_from.run if run.resumed_from else None, "the run it was resumed from"),
+    Field("command", lambda run, now: " ".join(run.launched_command), "what was launched"),
+    Field("checkpoints", lambda run, now: len(run.checkpoints), "how many there are", True),
+    Field("size", _size, "what its checkpoints take: size>10GB", True),
+    Field("warnings", lambda run, now: " ".join(run.warnings), "what is odd about it"),
+)  # fmt: skip
+_BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.names)}
+
+
+@lru_cache(maxsize=256)
+def _terms(query: str) -> tuple[tuple[re.Match[str], ...], ...]:
+    """Groups that must all hold; in a group one term is enough."""
+    groups: list[list[re.Match[str]]] = []
+    is_either = False
+    for match in _TERM.finditer(query):
+        if match.group() == "|":
+            is_either = bool(groups)
+        elif is_either:
+            groups[-1].append(match)
+            is_either = False
+        else:
+            groups.append([match])
+    return tuple(tuple(group) for group in groups)
+
+
+def compile_query(query: str, *, now: float) -> Test:
+    """The test that the query makes. Never raises: what isn't understood is plain text.
+
+    `now` (unix seconds) is what ages are counted from.
+    """
+    groups = [[_test(term, now) for term in group] for group in _terms(query)]
+    return lambda run: all(any(test(run) for test in group) for group in groups)
+
+
+def _test(term: re.Match[str], now: float) -> Test:
+    inner = _field_test(term, now) if term["field"] and _unquoted(term["value"]) else _word_test(_plain(term))
+    return (lambda run: not inner(run)) if term["not"] else inner
+
+
+def _plain(term: re.Match[str]) -> str:
+    """The term as a word; a field whose value is still to come counts as nothing yet."""
+    if term["field"]:
+        return "" if term["field"] in _BY_NAME else term["field"]
+    return _unquoted(term["word"])
+
+
+def _unquoted(words: str | None) -> str:
+    return (words or "").strip('"')
+
+
+def _word_test(word: str) -> Test:
+    if not word:
+        return lambda run: True
+    pattern = _pattern(word)
+
+    def holds(run: Run) -> bool:
+        stage = (run.newest.stage if run.newest else None) or ""
+        parts = (run.name, stage, run.state.value, run.state_reason)
+        return any(pattern.search(part[:_LONGEST_TEXT]) for part in parts)
+
+    return holds
+
+
+@lru_cache(maxsize=256)
+def _pattern(wanted: str) -> re.Pattern[str]:
+    try:
+        return re.compile(wanted, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError):
+        return re.compile(re.escape(wanted), re.IGNORECASE)
+
+
+def _field_test(term: re.Match[str], now: float) -> Test:
+    name, operator, wanted = term["field"], term["op"], _unquoted(term["value"])
+    field = _BY_NAME.get(name.lower())
+
+    def value(run: Run) -> Value:
+        return field.read(run, now) if field is not None else _setting(run, name)
+
+    if operator == "!=":
+        return lambda run: not _equals(value(run), wanted)
+    if operator == "=":
+        return lambda run: _equals(value(run), wanted)
+    if operator == ":":
+        return lambda run: _contains(value(run), wanted)
+    return lambda run: _compares(value(run), operator, wanted)
+
+
+def _setting(run: Run, name: str) -> Value:
+    settings = settings_of(run)
+    if name in settings:
+        return settings[name]
+    folded = name.lower()
+    return next((value for key, value in settings.items() if key.lower() in (folded, f"--{folded}")), None)
+
+
+def number_of(text: str) -> float | None:
+    """ "3e-4", "1,000", "2h" (seconds), "10GB" (bytes); None for what is no number."""
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        return None
+    unit = match[2].lower()
+    if unit and unit not in _UNITS:
+        return None
+    try:
+        return float(match[1].replace(",", "").replace("_", "")) * _UNITS.get(unit, 1.0)
+    except ValueError:
+        return None
+
+
+def _as_number(value: Value) -> float | None:
+    if isinstance(value, str):
+        return number_of(value)
+    return None if value is None else float(value)
+
+
+def _equals(value: Value, wanted: str) -> bool:
+    if value is None:
+        return wanted.lower() in ("none", "–", "-")
+    number, other = _as_number(value), number_of(wanted)
+    if number is not None and other is not None:
+        return math.isclose(number, other, rel_tol=1e-9)
+    return str(value).lower() == wanted.lower()
+
+
+def _contains(value: Value, wanted: str) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, str):
+        return _equals(value, wanted) or f"{value:g}".startswith(wanted)
+    return wanted.lower() in value.lower()
+
+
+def _compares(value: Value, operator: str, wanted: str) -> bool:
+    """Unknown values, and what is no number, are on neither side."""
+    number, other = _as_number(value), number_of(wanted)
+    if number is None or other is None:
+        return False
+    return bool(_COMPARE[operator](number, other))
+
+
+# Completion, while it is being typed
+
+
+def complete(query: str, runs: Iterable[Run], *, most: int = 12) -> list[str]:
+    """What the last word could become, the whole query each time: names of fields, then values that the runs have."""
+    head, word = _last_word(query)
+    bang = "!" if word.startswith("!") else ""
+    word = word[len(bang) :]
+    runs = list(runs)
+    match = re.fullmatch(r"(-{0,2}[A-Za-z_][\w.\-]*)(<=|>=|!=|:|=|<|>)(.*)", word)
+    if match is None:
+        words = _names(word, runs)
+    else:
+        words = [f"{match[1]}{match[2]}{_quoted(value)}" for value in _values(match[1], match[3], runs)]
+    return [f"{head}{bang}{one}" for one in words if one != word][:most]
+
+
+def _last_word(query: str) -> tuple[str, str]:
+    if query.count('"') % 2:  # inside quotes blanks end nothing
+        at = query.rindex('"')
+        at = max(query.rfind(" ", 0, at) + 1, 0)
+    else:
+        at = query.rfind(" ") + 1
+    return query[:at], query[at:]
+
+
+def _names(word: str, runs: Sequence[Run]) -> list[str]:
+    if not word:
+        return [field.name + _operator(field) for field in FIELDS[:8]]
+    folded = word.lower()
+    names = [field.name + _operator(field) for field in FIELDS if field.name.startswith(folded)]
+    seen = {field.name for field in FIELDS}
+    for run in runs[:50]:
+        for name in settings_of(run):
+            if name.lower().lstrip("-").startswith(folded.lstrip("-")) and name not in seen and _is_askable(name):
+                seen.add(name)
+                names.append(f"{name}=")
+    return names
+
+
+def _operator(field: Field) -> str:
+    return "<" if field.is_number else ":"
+
+
+def _is_askable(name: str) -> bool:
+    return re.fullmatch(r"-{0,2}[A-Za-z_][\w.\-]*", name) is not None
+
+
+def _values(name: str, begun: str, runs: Sequence[Run]) -> list[str]:
+    """The values that the runs have there, the most common first; none for numbers that hardly repeat."""
+    field = _BY_NAME.get(name.lower())
+    folded, counts = _unquoted(begun).lower(), dict[str, int]()
+    for run in runs[:2_000]:
+        value = field.read(run, 0.0) if field is not None else _setting(run, name)
+        if isinstance(value, float) or value is None or (field is not None and field.is_number and name != "world"):
+            continue
+        text = str(value)
+        if text.lower().startswith(folded) and len(text) <= 60 and text.isprintable():
+            counts[text] = counts.get(text, 0) + 1
+    return sorted(counts, key=lambda text: (-counts[text], text))
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if " " in value else value
