@@ -11,7 +11,7 @@ from importlib import import_module
 # Name -> module. A checker reads the same names from the TYPE_CHECKING block.
 _HOMES = {
     "start": "starting",
-    "resume_lock": "run_dir",
+    "resume_lock": "locks",
     "stop": "stopping",
     "is_alive": "living",
     "StopOutcome": "stopping",
@@ -20,7 +20,7 @@ _HOMES = {
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lavender_tui.launch.living import is_alive
-    from lavender_tui.launch.run_dir import resume_lock
+    from lavender_tui.launch.locks import resume_lock
     from lavender_tui.launch.starting import start
     from lavender_tui.launch.stopping import StopOutcome, stop
 

@@ -102,14 +102,15 @@ def read_document(path: str) -> tuple[dict[str, Any] | None, str | None]:
     except (OSError, ValueError) as error:
         return None, f"can't be opened ({error})"
     try:
-        return _parse(descriptor)
+        return read_opened(descriptor)
     except OSError as error:
         return None, f"can't be read ({error})"
     finally:
         os.close(descriptor)
 
 
-def _parse(descriptor: int) -> tuple[dict[str, Any] | None, str | None]:
+def read_opened(descriptor: int) -> tuple[dict[str, Any] | None, str | None]:
+    """As `read_document`, of a file that is open. Raises OSError where it can't be read."""
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode):
         return None, "is no regular file"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from lavender_tui.errors import AlreadyRunning, LaunchFailed
+from lavender_tui.errors import LaunchFailed
 
 NAME = "run-%Y-%m-%d_%H-%M-%S"
 TRIES = 100_000  # more than a day of taken seconds: then something else is wrong
@@ -68,26 +67,6 @@ def remove_if_untouched(path: str, names: Iterable[str]) -> bool:
     except OSError:
         return False
     return True
-
-
-@contextmanager
-def resume_lock(old_run: str) -> Iterator[None]:
-    """Keep every other resume of `old_run` away while the block runs; raises AlreadyRunning where one is at work.
-
-    The lock is on the directory itself, so that nothing is written into the old run. It says nothing over machines:
-    on a network mount the records of the resumed runs decide.
-    """
-    descriptor = os.open(old_run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if not try_lock(descriptor):
-            raise AlreadyRunning(
-                "somebody else is resuming this run right now",
-                where=old_run,
-                hint="Wait until that resume has started, then look at its run",
-            )
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def try_lock(descriptor: int) -> bool:

@@ -12,8 +12,9 @@ from lavender_tui import checkpoints
 from lavender_tui.errors import AlreadyRunning, BadState, LaunchFailed, Refused
 from lavender_tui.launch import living
 from lavender_tui.launch import start as launch_start
+from lavender_tui.launch.locks import Held, resume_lock
 from lavender_tui.launch.record import LaunchRecord, read_launch, write_atomically
-from lavender_tui.launch.run_dir import new_run_dir, remove_if_untouched, resume_lock
+from lavender_tui.launch.run_dir import new_run_dir, remove_if_untouched
 from lavender_tui.launch.starting import OUR_NAMES, refuse_second_resume
 from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
 from lavender_tui.model.run import Lineage
@@ -42,14 +43,15 @@ def carry_out(proposal: Proposal, *, again: bool = False, child: Child | None = 
     (what was checked has changed, or library and owners disagree), LaunchFailed, and other LavenderErrors.
     """
     ready, plan = _startable(proposal)
-    with resume_lock(plan.source.run):
+    with resume_lock(plan.source.run) as held:
         _refuse_changes(ready)
         _refuse_the_living(ready, plan, again)
         with _a_child(child, needed=_needs_child(ready, plan)) as using:
             if using is not None:
                 ready, plan = _startable(_verify(ready, plan, using))
+            held.confirm()
             with new_run(ready.root) as run_dir:
-                return _launch(ready, plan, run_dir, using, again)
+                return _launch(ready, plan, run_dir, using, again, held)
 
 
 def _startable(proposal: Proposal) -> tuple[Prepared, ResumePlan]:
@@ -106,7 +108,7 @@ def _verify_table(ready: Prepared, child: Child) -> Prepared:
     return cast(Prepared, with_checks(ready, found))
 
 
-def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None, again: bool) -> Launched:
+def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None, again: bool, held: Held) -> Launched:
     assert ready.command is not None
     plan = with_launch(plan, ready.command, ready.options, run_dir)
     if plan.dataset is not None and uses_state(ready.command):
@@ -118,6 +120,7 @@ def _launch(ready: Prepared, plan: ResumePlan, run_dir: str, child: Child | None
     except OSError as error:
         what = f"the plan can't be written ({error.strerror or error})"
         raise LaunchFailed(what, where=plan_path, hint="Make room, or choose another root (--root)") from error
+    held.confirm()
     record = _start(ready, plan, run_dir, again)
     return Launched(run_dir=run_dir, plan_path=plan_path, record=record, argv=plan.launch.argv)
 

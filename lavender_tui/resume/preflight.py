@@ -13,6 +13,7 @@ from dataclasses import replace
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.living import is_alive
+from lavender_tui.launch.locks import who_resumes
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, Verdict
@@ -24,6 +25,7 @@ from lavender_tui.resume.data_checks import data_checks
 from lavender_tui.resume.situation import Situation
 from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, spike_checks, stage_checks
 from lavender_tui.resume.topology_checks import topology_checks
+from lavender_tui.watch.mounts import file_system_of, is_silent
 
 MANY_SAVES = 3  # with room for fewer it is said
 
@@ -119,7 +121,20 @@ def _source(it: Situation) -> list[Check]:
         )
     else:
         checks.append(passed("source.alive", "no process of the old run lives", where))
-    return [*checks, *_followers(it)]
+    return [*checks, _lock(it), *_followers(it)]
+
+
+def _lock(it: Situation) -> Check:
+    """Whether somebody else is at it, on whatever machine; asked again, and for sure, when it is carried out."""
+    where = text.clean(it.run_path)
+    if (who := who_resumes(it.run_path)) is not None:
+        return refuse("source.lock", who, where, "wait until it has started, then look at its run")
+    root = os.path.dirname(os.path.realpath(it.run_path))
+    if os.access(root, os.W_OK | os.X_OK):
+        return passed("source.lock", "nobody else is resuming it", where)
+    what = "nobody else is resuming it; other machines wouldn't see that this one does: no right to write beside it"
+    is_shared = is_silent(file_system_of(root))
+    return warn("source.lock", what, text.clean(root)) if is_shared else passed("source.lock", what, text.clean(root))
 
 
 def _followers(it: Situation) -> list[Check]:

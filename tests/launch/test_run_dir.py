@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch.run_dir import new_run_dir, remove_if_untouched, resume_lock
+from lavender_tui.errors import LaunchFailed
+from lavender_tui.launch.run_dir import new_run_dir, remove_if_untouched
 from lavender_tui.model.run import started_at_from_name
 
 NOW = datetime(2026, 4, 24, 23, 59, 58)
@@ -64,12 +64,3 @@ def test_only_what_is_ours_is_removed(tmp_path: Path) -> None:
 def test_a_directory_under_our_name_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "run" / "ranks").mkdir(parents=True)
     assert not remove_if_untouched(str(tmp_path / "run"), ["ranks"])
-
-
-def test_two_resumes_of_one_run_exclude_each_other_and_write_nothing(tmp_path: Path) -> None:
-    with resume_lock(str(tmp_path)):
-        with pytest.raises(AlreadyRunning, match="somebody else"), resume_lock(str(tmp_path)):
-            pass
-        assert os.listdir(tmp_path) == []
-    with resume_lock(str(tmp_path)):
-        pass

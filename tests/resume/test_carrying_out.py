@@ -17,7 +17,7 @@ import pytest
 
 from lavender_tui.errors import AlreadyRunning, BadState, LavenderError, Refused
 from lavender_tui.launch import stop
-from lavender_tui.launch.run_dir import resume_lock
+from lavender_tui.launch.locks import resume_lock
 from lavender_tui.model.plan import ResumePlan
 from lavender_tui.resume import Launched, Options, Target, carry_out, propose, warm_child
 from lavender_tui.resume.child import Child
@@ -40,7 +40,7 @@ def child() -> Any:
 
 
 def runs(run: str) -> list[str]:
-    return sorted(os.listdir(os.path.dirname(run)))
+    return sorted(name for name in os.listdir(os.path.dirname(run)) if not name.startswith("."))
 
 
 def fingerprint(directory: str) -> dict[str, tuple[int, int, int, str]]:
