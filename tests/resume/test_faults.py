@@ -51,7 +51,14 @@ class Tried:
 
     @property
     def made(self) -> list[str]:
-        return [os.path.join(self.root, name) for name in sorted(os.listdir(self.root)) if name != OLD]
+        names = sorted(name for name in os.listdir(self.root) if name != OLD and not name.startswith("."))
+        return [os.path.join(self.root, name) for name in names]
+
+    @property
+    def locks(self) -> list[str]:
+        """What is left of the lock: of a killed one it is there, and holds up nobody."""
+        directory = os.path.join(self.root, ".lavender-tui", "locks")
+        return os.listdir(directory) if os.path.isdir(directory) else []
 
     @property
     def trainings(self) -> list[int]:
@@ -132,6 +139,7 @@ def judge(tried: Tried, fault: Any) -> None:
     assert "Traceback" not in tried.said, tried.said
     trainings = tried.trainings
     assert len(trainings) <= 1 and len(tried.made) <= 1, (tried.made, tried.said)
+    assert fault == "kill" or not tried.locks, (tried.locks, tried.said)
     for run_dir in tried.made:
         whole_or_absent(run_dir, fault)
     if trainings:
