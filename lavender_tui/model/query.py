@@ -3,7 +3,7 @@
 Terms stand between blanks and must all hold; `|` between two of them means either; `!` before one turns it round.
 `field:text` has the text in it, `field=text` is it, `field!=text` is not, and `<`, `<=`, `>`, `>=` compare numbers,
 ages (`saved<2h`) and sizes (`size>10GB`). A word alone is a pattern anywhere in name, stage, state or reason. Fields
-are the columns and every setting of the run (`lr=3e-4`, `--batch-size>16`). What can't be understood yet, for it is still
+are the columns and every setting of the run (`lr=3e-4`, `--batch-size>16`). What can't be understood, for it is still
 being typed, is looked for as plain text.
 """
 
