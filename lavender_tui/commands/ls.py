@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import put_json, put_table, say
 from lavender_tui.model import text
+from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.export import run_documents
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import trend
@@ -40,7 +41,7 @@ def row(run: Run, now: float) -> tuple[str, ...]:
     saved = None if run.last_save_at is None else now - run.last_save_at
     return (
         text.clean(run.name),
-        run.state.value,
+        _state(run, now),
         text.clean(newest.stage, 12) if newest and newest.stage else text.NONE,
         text.of(newest.epoch, newest.epochs) if newest else text.NONE,
         text.save_count(newest.save_count if newest else None),
@@ -51,3 +52,9 @@ def row(run: Run, now: float) -> tuple[str, ...]:
         text.NONE if run.world_size is None else str(run.world_size),
         text.NONE if run.pid is None else str(run.pid),
     )
+
+
+def _state(run: Run, now: float) -> str:
+    """The state, and what the run is asked for."""
+    asked = stopping_words(run, now) or (f"stops {run.request.what.words}" if run.request else None)
+    return f"{run.state.value}, {asked}" if asked else run.state.value

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # importing typing takes milliseconds
 LAUNCH = "launch.json"
 STOP = "stop.json"
 EXIT = "exit.json"
+REQUEST = "request.json"
 LOCK = "launch.lock"
 LOG = "train.log"
 RANKS = "ranks"

@@ -155,13 +155,18 @@ class LaunchRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRecord:
-    """Who asked for the end, how ("graceful" or "kill") and why; written before the first signal."""
+    """Who asked for the end, how ("graceful", "interrupt" or "kill") and why; written before the first signal.
+
+    A training that ended at a save because `request.json` asked for that writes it itself: `how` is then what was
+    asked, and `at` where that was ("at the end of epoch 2").
+    """
 
     who: str
     how: str
     asked_at: float
     why: str | None = None
     grace_seconds: float | None = None
+    at: str | None = None
     schema: int = SCHEMA
 
 
@@ -239,15 +244,31 @@ def end_facts(run_dir: str) -> EndFacts | None:
     ended, stop = read_exit(run_dir), read_stop(run_dir)
     if ended is None and stop is None:
         return None
+    if ended is not None and stop is not None and not _was_heard(run_dir, ended, stop):
+        stop = None
     by_signal = (ended.stop or {}).get("who") if ended else None
     return EndFacts(
         exit_code=ended.code if ended else None,
         signal=ended.signal if ended else None,
         error=ended.error if ended else None,
         ended_at=ended.ended_at if ended else None,
+        killed=ended.killed if ended else False,
         stop_requested=stop is not None or (ended is not None and ended.stop is not None),
         stop_by=stop.who if stop else (by_signal if isinstance(by_signal, str) else None),
+        stop_how=stop.how if stop else None,
+        stop_at=stop.at if stop else None,
+        stop_asked_at=stop.asked_at if stop else None,
+        grace_seconds=stop.grace_seconds if stop else None,
     )
+
+
+def _was_heard(run_dir: str, ended: ExitRecord, stop: StopRecord) -> bool:
+    """Did the stop come before the end? A run can end by itself in the very instant in which somebody asks it to."""
+    if ended.stop is not None or stop.at is not None:
+        return True
+    launch = read_launch(run_dir)
+    # A supervisor that was told says so; where nobody supervised, the end says nothing of who asked for it.
+    return launch is None or launch.written_by != "supervisor"
 
 
 def _examine(path: str, build: Callable[[dict[str, Any]], _Record]) -> tuple[_Record | None, str | None]:
@@ -315,6 +336,7 @@ def _stop(document: dict[str, Any]) -> StopRecord:
         asked_at=_number(document, "asked_at"),
         why=_optional(document, "why", _text),
         grace_seconds=_optional(document, "grace_seconds", _number),
+        at=_optional(document, "at", _text),
     )
 
 

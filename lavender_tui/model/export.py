@@ -9,7 +9,7 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.lineage import Family, Link
 from lavender_tui.model.plan import Policy, Proposal
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, StopRequest
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
     `proof` is null for a run without a resume plan, else {verdict, words, evidence: [{id, agrees, what}]}; `agrees` is
     null for what could not be compared. `lineage` is [{run, from_step}], the first start first and the run itself
     last: `run` is a path, `from_step` the step of the checkpoint that it was resumed from, null for a first start and
-    where it isn't known. What an older run did after that step is not in the weights of the younger one.
+    where it isn't known. What an older run did after that step is not in the weights of the younger one. `request` is
+    what a live run is asked for and hasn't come to yet: {what: "stop-at-next-save"|"stop-at-epoch-end", who, asked_at}.
     """
     newest = run.newest
     resumed = run.resumed_from
@@ -72,11 +73,16 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "pid": run.pid,
         "host": run.host,
         "resumed_from": {"run": text.utf8(resumed.run), "checkpoint": resumed.checkpoint} if resumed else None,
+        "request": request_document(run.request) if run.request is not None else None,
         "lineage": lineage_document((family or Family((run,))).ancestry(run)),
         "proof": proof_document(run.proof) if run.proof is not None else None,
         "warnings": list(run.warnings),
         "checkpoints": [checkpoint_document(checkpoint) for checkpoint in run.checkpoints],
     }
+
+
+def request_document(request: StopRequest) -> dict[str, Any]:
+    return {"what": request.what.value, "who": request.who, "asked_at": text.iso(request.asked_at)}
 
 
 def lineage_document(chain: Sequence[Link]) -> list[dict[str, Any]]:

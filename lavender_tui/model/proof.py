@@ -51,7 +51,8 @@ class Begin:
     """What a training wrote when it began (the line `"event": "begin"` of metrics.jsonl).
 
     `positions` has one entry a rank, None for a rank that told none; `epoch` is 1-based, as the script named it at its
-    first save or chance of one; `logged` counts the lines of steps that it had written before this line.
+    first save or chance of one; `logged` counts the lines of steps that it had written before this line. `requests`: it
+    reads what it is asked for in `request.json`.
     """
 
     at_step: int | None = None
@@ -61,6 +62,7 @@ class Begin:
     positions: tuple[Position | None, ...] = ()
     checkpoint: str | None = None
     logged: int = 0
+    requests: bool = False
     time: float | None = None
 
 
@@ -100,6 +102,7 @@ def read_begin(record: dict[str, Any]) -> Begin | None:
         positions=tuple(_position(one) for one in told[:MAX_RANKS]) if isinstance(told, list) else (),
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         logged=_whole(record.get("logged")) or 0,
+        requests=record.get("requests") is True,
         time=_number(record.get("time")),
     )
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.ending import request_words, stopped_words
 
 if TYPE_CHECKING:
     from lavender_tui.model.proof import Begin, Proof
@@ -40,16 +41,41 @@ class LiveProcess:
     found_by: str = ""  # "record", "environment", "arguments", "working directory"
 
 
+class StopAt(StrEnum):
+    """Where a training that reads requests is asked to end."""
+
+    NEXT_SAVE = "stop-at-next-save"
+    EPOCH_END = "stop-at-epoch-end"
+
+    @property
+    def words(self) -> str:
+        return "at the next save" if self is StopAt.NEXT_SAVE else "at the end of the epoch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest:
+    """What request.json asks a live training for; it can be withdrawn until the training has come there."""
+
+    what: StopAt
+    asked_at: float  # unix seconds
+    who: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndFacts:
-    """How a run ended, from exit.json and stop.json; None fields where nothing is known."""
+    """How a run ended, or that it is asked to, from exit.json and stop.json; None fields where nothing is known."""
 
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
     ended_at: float | None = None  # unix seconds
+    killed: bool = False  # SIGKILL had to be sent
     stop_requested: bool = False
     stop_by: str | None = None
+    stop_how: str | None = None  # "graceful", "interrupt", "kill", or a StopAt that the training came to
+    stop_at: str | None = None  # where the training itself ended on request: "at the end of epoch 2"
+    stop_asked_at: float | None = None
+    grace_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +122,7 @@ class Run:
     begin: Begin | None = None  # what the training wrote when it began
     proof: Proof | None = None  # did it carry on? Only for a run with a resume plan
     warnings: tuple[str, ...] = ()
+    request: StopRequest | None = None  # from request.json: what it is asked for and has not come to yet
 
     @property
     def key(self) -> str:
@@ -105,6 +132,20 @@ class Run:
     @property
     def is_alive(self) -> bool:
         return bool(self.processes)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Was it told to end, and lives still?"""
+        return self.is_alive and self.end is not None and self.end.stop_requested and self.end.ended_at is None
+
+    @property
+    def saves_when_asked(self) -> bool:
+        """Does its training save on SIGTERM? Only our CheckpointManager tells how it began, and it does."""
+        return self.begin is not None
+
+    @property
+    def reads_requests(self) -> bool:
+        return self.begin is not None and self.begin.requests
 
 
 @lru_cache(maxsize=16_384)
@@ -132,6 +173,7 @@ class RunFacts:
     host: str | None = None
     last_activity_at: float | None = None
     save_interval_seconds: float | None = None
+    request: StopRequest | None = None
 
 
 def decide_state(facts: RunFacts) -> tuple[RunState, str]:
@@ -139,8 +181,7 @@ def decide_state(facts: RunFacts) -> tuple[RunState, str]:
     if facts.processes:
         return _state_alive(facts)
     if facts.end and facts.end.stop_requested:
-        by = f" by {facts.end.stop_by}" if facts.end.stop_by else ""
-        return RunState.STOPPED, f"stopped on request{by}"
+        return RunState.STOPPED, stopped_words(facts.end, facts.newest)
     ended_badly = facts.end is not None and (facts.end.exit_code not in (0, None) or facts.end.signal is not None)
     if ended_badly:
         return RunState.FAILED, _failure(facts.end)
@@ -166,7 +207,10 @@ def _state_alive(facts: RunFacts) -> tuple[RunState, str]:
         minutes, usual = silent / 60, interval / 60
         return RunState.STALLED, f"alive, but silent for {minutes:.0f} min; it used to save every {usual:.1f} min"
     count = sum(1 for process in facts.processes if process.role in ("worker", "process")) or len(facts.processes)
-    return RunState.RUNNING, f"{count} live process{'es' if count != 1 else ''}"
+    asked = f"; {request_words(facts.request)}" if facts.request else ""
+    if facts.end is not None and facts.end.stop_requested:
+        asked = "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
+    return RunState.RUNNING, f"{count} live process{'es' if count != 1 else ''}{asked}"
 
 
 def _failure(end: EndFacts | None) -> str:

@@ -56,6 +56,7 @@ class BeginLine:
             "world_size": self._ranks.world_size,
             "positions": positions,
             "checkpoint": self._checkpoint,
+            "requests": True,  # this training reads request.json
             "logged": self._logged,  # so many lines of steps before this one are of this training
         }
 

@@ -16,19 +16,24 @@ from lavender_tui.training.plain import as_plain
 from lavender_tui.training.provenance import Pins, versions
 from lavender_tui.training.ranks import current_ranks, first_does
 from lavender_tui.training.reading import LOG, Reading, make_loader
-from lavender_tui.training.run_record import Ending, RunRecord, claim_run_dir, how_it_ended
+from lavender_tui.training.requests import Requests
+from lavender_tui.training.run_record import Ending, begin_record, claim_run_dir, how_it_ended
 from lavender_tui.training.stop_signals import StopSignals
-from lavender_tui.training.writing import check_stage, file_name, last_save_count, write_checkpoint
+from lavender_tui.training.writing import (
+    check_names,
+    check_stage,
+    file_name,
+    is_the_last,
+    last_save_count,
+    plain_fields,
+    write_checkpoint,
+)
 
 if TYPE_CHECKING:
     from lavender_tui.training.resuming import Beginning
 
 # A state can't be taken inside a logical step of a loader with several workers; a boundary is never this far away.
 MOST_DELAYED_CALLS = 256
-OURS = frozenset({
-    "model_state_dict", "optimizer_state_dict", "scheduler_state_dict", "model_cfg", "save_count", "world_size",
-    "versions", "rng", "batch", "dataset", "data", "data_warnings", "progress", "stopped_by",
-})  # fmt: skip
 
 
 class CheckpointManager:
@@ -41,7 +46,8 @@ class CheckpointManager:
     SIGTERM: at the next `maybe_save` all ranks save together, and SystemExit(0) ends the script (with
     `exit_on_stop=False` it goes on, and looks at `should_stop`). SIGUSR1: the same with `usr1="stop"`; saved and gone
     on with `usr1="go on"`. The default "auto" stops under torchrun, whose agent ends after it has passed that signal
-    on, and goes on elsewhere (Slurm's warning before its time limit).
+    on, and goes on elsewhere (Slurm's warning before its time limit). A `request.json` in the run's directory asks for
+    an end at the next save, or at the end of the epoch: the save that gets there ends the script in the same way.
 
     A save that fails never ends the training from `maybe_save`: it is a warning, and tried again. `save` raises
     LavenderError, the same on every rank.
@@ -69,7 +75,9 @@ class CheckpointManager:
         self.run_dir: str = first_does(self._ranks, lambda: claim_run_dir(os.fspath(root)))
         self.save_count: int = first_does(self._ranks, lambda: last_save_count(self.run_dir))
         self._versions = versions() if self._ranks.is_first else {}
-        self._record = self._begin_record(begin)
+        self._record = begin_record(self._ranks, self.run_dir, begin.lineage if begin else None)
+        self._requests = Requests(self.run_dir) if self._ranks.is_first else None
+        self._ending_by: str | None = None  # who asked for an end that the last save got to; the same on every rank
         self._model, self._model_cfg, self._table = model, model_cfg, table
         self._optimizer: Any = None
         self._scheduler: Any = None
@@ -175,7 +183,7 @@ class CheckpointManager:
         self._tell_begin(epoch)
         self._steps.called()
         self._pace.stepped(self._steps.value)
-        due = self._ranks.is_first and self._cadence.is_due
+        due = self._requests is not None and (self._cadence.is_due or self._requests.epoch_is_over(epoch))
         due, terminate, user = self._ranks.vote([due, self._signals.terminate, self._signals.user])
         if not (due or terminate or user):
             return None
@@ -184,8 +192,8 @@ class CheckpointManager:
         if path is None and not failed:
             return None  # at the next boundary
         self._signals.user = False
-        if stopped_by:
-            self._stop(stopped_by, path)
+        if stopped_by or self._ending_by:
+            self._stop(stopped_by or self._ending_by or "", path)
         return path
 
     def save(
@@ -197,17 +205,20 @@ class CheckpointManager:
         epoch_complete: bool = False,
         **extra: Any,
     ) -> str:
-        """Save now, on every rank; returns the checkpoint's path. Raises LavenderError where it can't be written."""
+        """Save now, on every rank; returns the checkpoint's path. Raises LavenderError where it can't be written, and
+        SystemExit(0) after a save at which somebody asked the training to end."""
         self._check(stage, extra)
         self._tell_begin(epoch)
         fields = {"epoch": epoch, "epochs": epochs, "epoch_complete": epoch_complete, **extra}
         path = self._save(stage, fields, may_wait=False)
         assert path is not None
+        if self._ending_by:
+            self._stop(self._ending_by, path)
         return path
 
     def close(self) -> None:
         """The training ends well: say so in the records, give the signals back, take the tag off the table."""
-        self._end_with(Ending("finished" if self._is_all_done() else "ended", 0))
+        self._end_with(Ending("finished" if is_the_last(self._last_saved) else "ended", 0))
 
     def __enter__(self) -> CheckpointManager:
         return self
@@ -224,11 +235,9 @@ class CheckpointManager:
 
     def _check(self, stage: str, extra: dict[str, Any]) -> None:
         check_stage(stage)
+        check_names(extra)
         if self._model is None:
             raise UsageError("the manager has no model to save", hint="Call set_model, or give model= to the manager")
-        if not OURS.isdisjoint(extra):
-            taken = ", ".join(sorted(OURS & extra.keys()))
-            raise UsageError(f"{taken}: the checkpoint has this already", hint="Give your own value another name")
 
     def _save_if_possible(self, stage: str, fields: dict[str, Any], stopped_by: str | None) -> tuple[str | None, bool]:
         if stopped_by:
@@ -251,25 +260,33 @@ class CheckpointManager:
             self._delayed_calls += 1
             return None
         whole = weights.take(self._model, self._optimizer) if weights.is_sharded(self._model) else None
-        path: str = first_does(self._ranks, lambda: self._write(stage, fields, reports or [], whole))
+        path: str
+        path, self._ending_by = first_does(self._ranks, lambda: self._write(stage, fields, reports or [], whole))
         self.save_count += 1
         self._delayed_calls = 0
         self._cadence.saved()
         self._last_saved = {"stage": stage, **fields}
         return path
 
-    def _write(self, stage: str, fields: dict[str, Any], reports: list[RankReport], whole: Any) -> str:
+    def _write(
+        self, stage: str, fields: dict[str, Any], reports: list[RankReport], whole: Any
+    ) -> tuple[str, str | None]:
+        """(the path, who asked for an end at this save). On rank 0 only."""
+        assert self._requests is not None
         count = self.save_count + 1
         path = os.path.join(self.run_dir, file_name(stage, count))
         model_state, optimizer_state = whole or weights.take(self._model, self._optimizer)
         complete = bool(fields.get("epoch_complete", False))
+        asked = None if "stopped_by" in fields else self._requests.at_save(count, fields.get("epoch"), complete)
+        if asked is not None:
+            fields = {**fields, "stopped_by": asked.what.value}
         content = {
             "model_state_dict": model_state,
             "optimizer_state_dict": optimizer_state,
             "model_cfg": as_plain(self._model_cfg) if self._model_cfg is not None else {},
             "stage": stage,
             "save_count": count,
-            **self._fields(stage, {**fields, "epoch_complete": complete}),
+            **plain_fields(stage, {**fields, "epoch_complete": complete}, self._last_loss),
             "global_step": self._steps.value,
             "world_size": self._ranks.world_size,
             **({"scheduler_state_dict": as_plain(self._scheduler.state_dict())} if self._scheduler else {}),
@@ -280,24 +297,7 @@ class CheckpointManager:
         if hours is not None:
             content.setdefault("remaining_hours", hours)
         write_checkpoint(path, content)
-        return path
-
-    def _fields(self, stage: str, fields: dict[str, Any]) -> dict[str, Any]:
-        plain = {key: as_plain(value) for key, value in fields.items() if value is not None}
-        if self._last_loss is not None and f"{stage}_loss" not in plain and "ce_loss" not in plain:
-            plain[f"{stage}_loss"] = as_plain(self._last_loss)
-        return plain
-
-    def _begin_record(self, begin: Beginning | None) -> RunRecord | None:
-        """On rank 0, for all: a directory that can't be written to is known now, not after the first half hour."""
-        made: list[RunRecord] = []
-
-        def begin_it() -> None:
-            resumed_from = begin.lineage if begin else None
-            made.append(RunRecord(self.run_dir, world_size=self._ranks.world_size, resumed_from=resumed_from))
-
-        first_does(self._ranks, begin_it)
-        return made[0] if made else None
+        return path, asked.who if asked is not None else None
 
     def _tell_begin(self, epoch: int | None) -> None:
         """Once, on every rank: `metrics.jsonl` tells where this training began."""
@@ -312,16 +312,13 @@ class CheckpointManager:
 
     def _stop(self, stopped_by: str, path: str | None) -> None:
         self._stop_agreed = True
+        if self._requests and self._ending_by:
+            self._requests.fulfil()
         if not self._exit_on_stop:
             return
         code = 0 if path is not None else 1
         self._end_with(Ending("stopped", code, by=stopped_by))
         raise SystemExit(code)
-
-    def _is_all_done(self) -> bool:
-        last = self._last_saved
-        over = last.get("epoch_complete") and last.get("epoch") is not None and last.get("epoch") == last.get("epochs")
-        return last.get("stage") == "final" or bool(over)
 
     def _end_with(self, ending: Ending) -> None:
         if self._is_closed:
@@ -334,6 +331,8 @@ class CheckpointManager:
         if ending.status == "finished" and self._pins is not None:
             for complaint in self._pins.drop():
                 LOG.warning("%s", complaint)
+        if self._requests and ending.code == 0:
+            self._requests.drop()
         if self._record is not None:
             self._record.end(ending)
             self._record.release()

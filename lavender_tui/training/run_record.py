@@ -14,6 +14,7 @@ from lavender_tui.errors import UsageError
 from lavender_tui.launch import record
 from lavender_tui.launch.run_dir import new_run_dir
 from lavender_tui.model.run import Lineage
+from lavender_tui.training.ranks import Ranks, first_does
 
 _claimed: set[str] = set()  # prepared directories that a manager of this process has taken
 
@@ -132,3 +133,14 @@ class RunRecord:
 
     def _at_exit(self) -> None:
         self.end(self._ending)
+
+
+def begin_record(ranks: Ranks, run_dir: str, resumed_from: Lineage | None) -> RunRecord | None:
+    """On rank 0, for all: a directory that can't be written to is known now, not after the first half hour."""
+    made: list[RunRecord] = []
+
+    def begin_it() -> None:
+        made.append(RunRecord(run_dir, world_size=ranks.world_size, resumed_from=resumed_from))
+
+    first_does(ranks, begin_it)
+    return made[0] if made else None

@@ -9,9 +9,14 @@ from typing import Any
 
 from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.model.checkpoint import parse_name
+from lavender_tui.training.plain import as_plain
 
 # The stage becomes part of a file name that is read back from the right.
 _STAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+OURS = frozenset({
+    "model_state_dict", "optimizer_state_dict", "scheduler_state_dict", "model_cfg", "save_count", "world_size",
+    "versions", "rng", "batch", "dataset", "data", "data_warnings", "progress", "stopped_by",
+})  # fmt: skip
 
 
 def check_stage(stage: str) -> str:
@@ -74,3 +79,24 @@ def _sync(directory: str) -> None:
         return  # some network file systems can't sync a directory; the file itself is synced
     finally:
         os.close(descriptor)
+
+
+def check_names(extra: dict[str, Any]) -> None:
+    """Raises UsageError where a value of the script has the name of one of ours."""
+    if not OURS.isdisjoint(extra):
+        taken = ", ".join(sorted(OURS & extra.keys()))
+        raise UsageError(f"{taken}: the checkpoint has this already", hint="Give your own value another name")
+
+
+def plain_fields(stage: str, fields: dict[str, Any], last_loss: Any) -> dict[str, Any]:
+    """The values that a checkpoint is told, those that are None left out; the last logged loss where none is told."""
+    plain = {key: as_plain(value) for key, value in fields.items() if value is not None}
+    if last_loss is not None and f"{stage}_loss" not in plain and "ce_loss" not in plain:
+        plain[f"{stage}_loss"] = as_plain(last_loss)
+    return plain
+
+
+def is_the_last(saved: dict[str, Any]) -> bool:
+    """Is a save with these values the training's last: of its final stage, or of its last epoch, complete?"""
+    over = saved.get("epoch_complete") and saved.get("epoch") is not None and saved.get("epoch") == saved.get("epochs")
+    return saved.get("stage") == "final" or bool(over)

@@ -82,6 +82,7 @@ def assemble(
         host=papers.launch.host if papers.launch else None,
         last_activity_at=times.last_progress_at,
         save_interval_seconds=times.interval and max(times.interval, SHORTEST_INTERVAL_SECONDS),
+        request=papers.request if processes else None,
     )
     state, reason = decide_state(facts)
     said = _said_of_parts(parts)
@@ -113,6 +114,7 @@ def assemble(
         losses_by=losses_by,
         begin=tail.begin if tail is not None else None,
         proof=proof_of(listing, index, tail),
+        request=facts.request,
         warnings=_warnings(listing, papers, [*said, *ignored], processes, times, tail, started_at, now),
     )
 

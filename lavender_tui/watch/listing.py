@@ -16,7 +16,7 @@ from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Companions
 
-DOCUMENT_NAMES = ("launch.json", "stop.json", "exit.json", "resume.json")
+DOCUMENT_NAMES = ("launch.json", "stop.json", "exit.json", "resume.json", "request.json")
 ACTIVITY_NAMES = ("metrics.jsonl", "train.log")
 MAX_ENTRIES = 50_000  # of one directory; more is said, not walked
 is_checkpoint_name = lru_cache(maxsize=1 << 16)(_is_checkpoint_name)  # every look asks for the same names again

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from lavender_tui.launch.files import read_document
 from lavender_tui.launch.record import LaunchRecord, end_facts, examine_launch
-from lavender_tui.model.run import EndFacts, Lineage
+from lavender_tui.launch.requests import examine_request
+from lavender_tui.model.run import EndFacts, Lineage, StopRequest
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing
 
@@ -21,6 +22,7 @@ class Papers:
     has_launch: bool = False
     end: EndFacts | None = None
     resumed_from: Lineage | None = None
+    request: StopRequest | None = None
     planned_world_size: int | None = None
     warnings: tuple[str, ...] = ()
 
@@ -43,12 +45,19 @@ def read_papers(listing: Listing, index: Index) -> Papers:
         launch, reason = index.document(path, facts, lambda: examine_launch(listing.path))  # type: ignore[misc]
     end = _end(listing, index)
     plan = _plan(listing, index)
-    warnings = _said((f"launch.json {reason}" if reason else None, plan.warning))
+    request, unread = None, None
+    if facts := documents.get("request.json"):
+        path = os.path.join(listing.path, "request.json")
+        request, unread = index.document(path, facts, lambda: examine_request(listing.path))  # type: ignore[misc]
+    warnings = _said(
+        (f"launch.json {reason}" if reason else None, plan.warning, f"request.json {unread}" if unread else None)
+    )
     return Papers(
         launch=launch,
         has_launch="launch.json" in documents,
         end=end,
         resumed_from=plan.lineage or (launch.resumed_from if launch else None),
+        request=request if end is None else None,
         planned_world_size=plan.world_size,
         warnings=warnings,
     )

@@ -51,6 +51,7 @@ def test_a_fresh_start_tells_of_itself_too(manage: Manage, table: Any, model: to
         "world_size": 1,
         "positions": [{"dataset_epoch": 0, "first_split": 0, "taken": [0, 0, 0, 0]}],
         "checkpoint": None,
+        "requests": True,
         "logged": 1,
     }
 

@@ -1,0 +1,129 @@
+"""What a stop costs, how far it has come and what became of it, in words. Pure: the facts are handed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lavender_tui.model import text
+
+if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
+    from lavender_tui.model.run import EndFacts, Run, StopRequest
+
+_CLOCK_GRAIN = 0.05  # a file's time may lie that far before the instant in which it was written (seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtStake:
+    """What a run has done since its last save: lost where it ends without another one.
+
+    `since` names that save (None: it has none); `rows` is over all ranks. None where it isn't known.
+    """
+
+    saves_when_asked: bool
+    since: str | None = None
+    seconds: float | None = None
+    steps: int | None = None
+    rows: int | None = None
+
+    @property
+    def work(self) -> str:
+        """ "14 min, 412 steps, 19,776 rows since save 0060"."""
+        parts = [] if self.seconds is None else [text.duration(self.seconds)]
+        parts += [] if self.steps is None else [text.plural(self.steps, "step")]
+        parts += [] if self.rows is None else [text.plural(self.rows, "row")]
+        done = ", ".join(parts) or "what it did"
+        return f"{done}; nothing is saved yet" if self.since is None else f"{done} since {self.since}"
+
+    @property
+    def when_asked(self) -> str:
+        """What a polite stop loses."""
+        if self.saves_when_asked:
+            return "nothing: it saves when asked"
+        return f"up to {self.work}" if self.since is not None else f"all of it: {self.work}"
+
+
+def at_stake(run: Run, now: float) -> AtStake:
+    """`now` in unix seconds."""
+    newest = run.newest
+    saved_at = run.last_save_at if run.last_save_at is not None else run.started_at
+    steps = _steps_since(run, newest)
+    batch = newest.global_batch if newest else None
+    return AtStake(
+        saves_when_asked=run.saves_when_asked,
+        since=save_name(newest) if newest else None,
+        seconds=None if saved_at is None else max(0.0, now - saved_at),
+        steps=steps,
+        rows=None if steps is None or batch is None else steps * batch,
+    )
+
+
+def _steps_since(run: Run, newest: Checkpoint | None) -> int | None:
+    if run.losses_by != "step" or not run.losses:
+        return None
+    begun = run.begin.at_step if run.begin else None
+    at = newest.step if newest else begun
+    return None if at is None else max(0, run.losses[-1].step - at)
+
+
+def save_name(checkpoint: Checkpoint) -> str:
+    """ "save 0060", "step 1,200", else "its last save"."""
+    count = checkpoint.save_count if checkpoint.save_count is not None else checkpoint.name_save_count
+    if count is not None:
+        return f"save {text.save_count(count)}"
+    return "its last save" if checkpoint.step is None else f"step {checkpoint.step:,}"
+
+
+# A stop under way
+
+
+def stopping_words(run: Run, now: float) -> str | None:
+    """ "stopping: saving… 12 s of 30"; None for a run that isn't asked to end at once."""
+    if not run.is_stopping or run.end is None:
+        return None
+    end = run.end
+    asked = "" if end.stop_asked_at is None else f" {_whole(now - end.stop_asked_at)} s"
+    if end.stop_how == "kill":
+        return f"stopping: killing…{asked}"
+    saved = saved_since(run.newest, end.stop_asked_at)
+    what = f"saved {saved}, ending…" if saved else "saving…" if run.saves_when_asked else "asked to end…"
+    grace = f" of {end.grace_seconds:.0f}" if asked and end.grace_seconds is not None else ""
+    return f"stopping: {what}{asked}{grace}"
+
+
+def request_words(request: StopRequest) -> str:
+    """ "stops at the next save, asked by ann@gpu-03"."""
+    return f"stops {request.what.words}, asked by {text.clean(request.who, 60)}"
+
+
+def _whole(seconds: float) -> int:
+    return max(0, int(seconds))
+
+
+# What became of it
+
+
+def saved_since(newest: Checkpoint | None, asked_at: float | None) -> str | None:
+    """The save that was written since then, such as "0061"."""
+    if newest is None or asked_at is None or newest.facts.mtime_ns / 1e9 < asked_at - _CLOCK_GRAIN:
+        return None
+    return save_name(newest).removeprefix("save ")
+
+
+def stopped_words(end: EndFacts, newest: Checkpoint | None) -> str:
+    """How a run that was asked to end did so, and what was lost by it."""
+    by = f" by {end.stop_by}" if end.stop_by else ""
+    if end.stop_at:
+        return f"stopped {end.stop_at}" + (f", asked{by}" if by else "")
+    if end.stop_asked_at is None or end.ended_at is None:
+        return f"stopped on request{by}"
+    return f"stopped on request{by}: {_outcome(end, newest, max(0.0, end.ended_at - end.stop_asked_at))}"
+
+
+def _outcome(end: EndFacts, newest: Checkpoint | None, seconds: float) -> str:
+    how = f"killed after {seconds:.1f} s" if end.killed else f"ended after {seconds:.1f} s"
+    if saved := saved_since(newest, end.stop_asked_at):
+        return f"saved {saved}, {how}"
+    lost = f"what it did since {save_name(newest)} is lost" if newest else "nothing of it is saved"
+    return f"{how} without a save: {lost}"
