@@ -79,7 +79,7 @@ def test_fresh_then_alive_then_resumed_then_over(
 
     alive, said = latest(root, *train())
     assert (alive["started"], alive["run_dir"], alive["pid"]) == ("alive", first["run_dir"], first["pid"])
-    assert "lives" in said and len(os.listdir(root)) == 1
+    assert "lives" in said and len(list(root.glob("run-*"))) == 1
 
     until(lambda: Path(first["run_dir"], os.path.basename(half)).exists(), what="a save")
     stop(first["run_dir"], kill=True)
@@ -92,7 +92,7 @@ def test_fresh_then_alive_then_resumed_then_over(
     ended(second, until)
     third, said = latest(root, *train())
     assert (third["started"], third["run_dir"]) == ("over", second["run_dir"])
-    assert "nothing is left to train" in said and "--next-stage sft" in said and len(os.listdir(root)) == 2
+    assert "nothing is left to train" in said and "--next-stage sft" in said and len(list(root.glob("run-*"))) == 2
 
 
 def test_a_start_that_failed_before_its_first_save_is_made_again(
@@ -148,7 +148,7 @@ def test_two_at_once_start_one(tmp_path: Path, train: Callable[..., list[str]]) 
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == ["alive", "alive", "fresh"] and len(os.listdir(root)) == 1
+    assert sorted(found) == ["alive", "alive", "fresh"] and len(list(root.glob("run-*"))) == 1
 
 
 def test_the_next_stage_begins_once_and_goes_on_from_its_own_saves(

@@ -34,7 +34,7 @@ def resume(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def new_runs(root: Path) -> set[str]:
-    return set(os.listdir(root)) - {PARENT, CHILD}
+    return {path.name for path in root.glob("run-*")} - {PARENT, CHILD}
 
 
 def test_it_prints_the_new_runs_directory_and_nothing_else(root: Path) -> None:
