@@ -1,6 +1,6 @@
 """Which process is it? A pid alone never says: start ticks, boot id, host and pid namespace do.
 
-Imports `os` and `signal` only: the supervisor pays for each further import at every launch.
+Imports `os`, `signal` and `time` only: the supervisor pays for each further import at every launch.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 
 # Errors that mean "no pidfd here" (old kernel, a sandbox that forbids the call), not "no such process".
 _NO_PIDFD = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
@@ -107,6 +108,16 @@ def raw_environment(pid: int) -> list[bytes]:
             return file.read().split(b"\0")
     except OSError:
         return []
+
+
+def booted_at(now: float) -> float:
+    """When this machine was started, in unix seconds, as the clock says `now`."""
+    return now - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def started_at(ticks: int) -> float:
+    """When a process of this boot was started, in unix seconds, from its start ticks."""
+    return booted_at(time.time()) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def host_name() -> str:

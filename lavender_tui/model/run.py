@@ -1,4 +1,4 @@
-"""A run and the rules that decide its state from facts handed in. No files, no clock."""
+"""A run as the screens and commands show it. What decides its state is in `model.state`. No files, no clock."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.ending import request_words, stopped_words
 
 if TYPE_CHECKING:
     from lavender_tui.model.proof import Begin, Proof
+    from lavender_tui.model.usage import Usage
 
 RUN_NAME = re.compile(r"run-([0-9]{4})-([0-9]{2})-([0-9]{2})_([0-9]{2})-([0-9]{2})-([0-9]{2})")
-STALL_INTERVALS = 3  # a live run silent for more than this many of its own save intervals is stalled
 
 
 class RunState(StrEnum):
@@ -34,7 +33,7 @@ class LiveProcess:
 
     pid: int
     start_ticks: int
-    role: str  # "supervisor", "agent" (torchrun), "worker", "process"
+    role: str  # "supervisor", "agent" (torchrun), "worker", "process", "helper" (a data worker), "orphan"
     rank: int | None = None
     world_size: int | None = None
     command: tuple[str, ...] = ()
@@ -106,10 +105,14 @@ class Run:
     state_reason: str
     checkpoints: tuple[Checkpoint, ...]  # oldest first, by Checkpoint.order
     newest: Checkpoint | None  # the newest whose metadata could be read
-    processes: tuple[LiveProcess, ...] = ()
+    processes: tuple[LiveProcess, ...] = ()  # () for a run that isn't alive, whatever it left behind
+    leftovers: tuple[LiveProcess, ...] = ()  # still run, though what led them is gone; from the search for processes
+    elsewhere: str | None = None  # where its processes are that can't be seen from here; from the launch record
+    usage: Usage | None = None  # of a live run's processes, as last sampled
     started_at: float | None = None
     last_save_at: float | None = None
     last_activity_at: float | None = None  # newest of: save, metrics.jsonl, train.log
+    last_sign_at: float | None = None  # newest of these and of the supervisor's heartbeat
     save_interval_seconds: float | None = None
     world_size: int | None = None
     pid: int | None = None
@@ -158,64 +161,3 @@ def started_at_from_name(name: str) -> float | None:
         return datetime(*(int(part) for part in match.groups())).timestamp()  # type: ignore[arg-type]
     except (ValueError, OverflowError):
         return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """Everything that decides a run's state, gathered elsewhere."""
-
-    now: float
-    newest: Checkpoint | None = None
-    processes: tuple[LiveProcess, ...] = ()
-    end: EndFacts | None = None
-    has_record: bool = False  # launch.json is there
-    record_is_local: bool = True  # host, boot id and pid namespace are those of this process
-    host: str | None = None
-    last_activity_at: float | None = None
-    save_interval_seconds: float | None = None
-    request: StopRequest | None = None
-
-
-def decide_state(facts: RunFacts) -> tuple[RunState, str]:
-    """The state and its reason in words (contract: "A run's state")."""
-    if facts.processes:
-        return _state_alive(facts)
-    if facts.end and facts.end.stop_requested:
-        return RunState.STOPPED, stopped_words(facts.end, facts.newest)
-    ended_badly = facts.end is not None and (facts.end.exit_code not in (0, None) or facts.end.signal is not None)
-    if ended_badly:
-        return RunState.FAILED, _failure(facts.end)
-    newest = facts.newest
-    if newest is not None and newest.stage == "final":
-        return RunState.FINISHED, "saved its final stage"
-    if newest is not None and newest.epoch_complete and newest.epoch is not None and newest.epoch == newest.epochs:
-        return RunState.FINISHED, f"completed epoch {newest.epoch} of {newest.epochs}"
-    if facts.end is not None:
-        how = "well" if facts.end.exit_code == 0 else "by itself (nothing says how)"
-        return RunState.IDLE, f"its process ended {how}, but the last epoch is not complete"
-    if facts.has_record:
-        if not facts.record_is_local:
-            return RunState.IDLE, f"started on {facts.host or 'another host'}; its process can't be seen from here"
-        return RunState.FAILED, "its process is gone and left no exit record (killed, or the machine went down)"
-    return RunState.IDLE, "no process and no launch record"
-
-
-def _state_alive(facts: RunFacts) -> tuple[RunState, str]:
-    silent = None if facts.last_activity_at is None else facts.now - facts.last_activity_at
-    interval = facts.save_interval_seconds
-    if silent is not None and interval and silent > STALL_INTERVALS * interval:
-        minutes, usual = silent / 60, interval / 60
-        return RunState.STALLED, f"alive, but silent for {minutes:.0f} min; it used to save every {usual:.1f} min"
-    count = sum(1 for process in facts.processes if process.role in ("worker", "process")) or len(facts.processes)
-    asked = f"; {request_words(facts.request)}" if facts.request else ""
-    if facts.end is not None and facts.end.stop_requested:
-        asked = "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
-    return RunState.RUNNING, f"{count} live process{'es' if count != 1 else ''}{asked}"
-
-
-def _failure(end: EndFacts | None) -> str:
-    assert end is not None
-    if end.signal and end.error and end.error.startswith("killed by signal"):
-        return end.error  # it names the signal, and what is known of who sent it
-    how = f"killed by {end.signal}" if end.signal else f"exit code {end.exit_code}"
-    return f"{how}: {end.error}" if end.error else how

@@ -105,6 +105,32 @@ def duration(seconds: float | None) -> str:
     return f"{int(seconds // 86_400)} d"
 
 
+def coarse(seconds: float) -> str:
+    """A length of time that grows, in steps that don't change at every look: "7 s", "40 s", "12 min"."""
+    return duration(seconds if seconds < 10 or seconds >= 100 else seconds // 10 * 10)
+
+
+def coarse_age(seconds: float) -> str:
+    """As `coarse`, ago: "less than 10 s ago", "40 s ago", "3 min ago"."""
+    return "less than 10 s ago" if seconds < 10 else f"{coarse(seconds)} ago"
+
+
+def interval(seconds: float) -> str:
+    """How long from one to the next: "0.8 s", "12 s", "1.7 min", "30 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds:.2g} s"
+    return f"{seconds / 60:.1f} min" if 100 <= seconds < 600 else duration(seconds)
+
+
+def clock(unix_seconds: float, now: float) -> str:
+    """The local time of day, "14:02", with the date where it isn't that of `now`."""
+    try:
+        moment, today = datetime.fromtimestamp(unix_seconds), datetime.fromtimestamp(now)
+    except (OverflowError, OSError, ValueError):
+        return NONE
+    return f"{moment:%H:%M}" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M}"
+
+
 def hours(value: float | None) -> str:
     """Remaining hours: "31 h", "1.5 h", "12 min"."""
     if value is None or not math.isfinite(value) or value < 0:

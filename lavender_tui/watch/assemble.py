@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import time
@@ -10,32 +9,22 @@ from collections.abc import Callable, Sequence
 
 from lavender_tui.checkpoints.parts import FAMILIES
 from lavender_tui.launch.identity import host_name
-from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.launch.record import LaunchRecord
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
-from lavender_tui.model.run import (
-    RUN_NAME,
-    EndFacts,
-    LiveProcess,
-    LossPoint,
-    Run,
-    RunFacts,
-    RunState,
-    decide_state,
-    started_at_from_name,
-)
+from lavender_tui.model.run import RUN_NAME, LiveProcess, LossPoint, Run, RunState, started_at_from_name
+from lavender_tui.model.state import RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
+from lavender_tui.model.usage import Usage
 from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Found, Listing
 from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
 from lavender_tui.watch.proving import proof_of
 from lavender_tui.watch.records import Papers
+from lavender_tui.watch.standing import standing, unseen
+from lavender_tui.watch.times import CLOCK_SLACK_SECONDS, Times
 
 UNREAD_FORMAT = "…"
-EARLIEST = 366 * 86400.0  # a file time before 1971 is no time, but a clock or a copy that lost it
-CLOCK_SLACK_SECONDS = 2.0  # a file server's clock may be that far ahead without a word
-SHORTEST_INTERVAL_SECONDS = 2.0  # saves closer than that say nothing of a stall
-GAPS_LOOKED_AT = 25
 MAX_SHOWN_WARNINGS = 12
 NEWEST_TRIES = 3  # how many cut or foreign files are passed in the first pass, looking for one that is whole
 
@@ -51,6 +40,8 @@ def assemble(
     *,
     index: Index,
     processes: tuple[LiveProcess, ...] = (),
+    leader_gone_seconds: float | None = None,
+    usage: Usage | None = None,
     now: float,
     may_read: MayRead = lambda: True,
     must_read_newest: bool = True,
@@ -68,21 +59,25 @@ def assemble(
     tail = _tail(listing, index, metrics_budget_bytes)
     flagged = flag_rank_states(checkpoints)
     newest = next((one for one in reversed(flagged) if one.is_whole), None)
-    times = _Times(flagged, listing, tail, papers.launch, now)
-    processes = _without_finished_supervisor(processes, papers.end)
-    here = papers.launch is None or papers.launch.machine == this_machine()
+    stands = standing(processes, papers.launch, papers.end, leader_gone_seconds)
+    times = Times(flagged, listing, tail, papers.launch, now, stands.alive_since)
+    elsewhere, restarted_at = unseen(papers.launch, times.sign)
     facts = RunFacts(
         now=now,
         newest=newest,
-        # What outlived a recorded end doesn't make the run alive again.
-        processes=tuple(one for one in processes if one.role != "orphan") if papers.end else processes,
+        processes=stands.processes,
+        leftovers=stands.leftovers,
         end=papers.end,
         has_record=papers.has_launch,
-        record_is_local=here,
-        host=papers.launch.host if papers.launch else None,
-        last_activity_at=times.last_progress_at,
-        save_interval_seconds=times.interval and max(times.interval, SHORTEST_INTERVAL_SECONDS),
-        request=papers.request if processes else None,
+        elsewhere=elsewhere,
+        restarted_at=restarted_at,
+        is_ending=stands.is_ending,
+        sign=times.sign,
+        last_save_at=times.progress_by_save_at,
+        last_step_at=times.progress_by_step_at,
+        saves=times.saves,
+        steps=times.steps,
+        request=papers.request if stands.processes else None,
     )
     state, reason = decide_state(facts)
     said = _said_of_parts(parts)
@@ -99,13 +94,17 @@ def assemble(
         state_reason=reason,
         checkpoints=flagged,
         newest=newest,
-        processes=processes,
+        processes=stands.processes,
+        leftovers=stands.leftovers,
+        elsewhere=elsewhere,
+        usage=usage if stands.processes else None,
         started_at=started_at if started_at is not None else (papers.launch.started_at if papers.launch else None),
         last_save_at=times.last_save_at,
         last_activity_at=times.last_activity_at,
+        last_sign_at=times.sign.at if times.sign else None,
         save_interval_seconds=times.interval,
-        world_size=_world_size(papers, processes, newest),
-        pid=_pid(papers.launch, processes),
+        world_size=_world_size(papers, stands.processes, newest),
+        pid=_pid(papers.launch, stands.processes),
         host=papers.launch.host if papers.launch else (host_name() if processes else None),
         launched_command=(papers.launch.command or papers.launch.argv) if papers.launch else (),
         resumed_from=papers.resumed_from,
@@ -115,15 +114,8 @@ def assemble(
         begin=tail.begin if tail is not None else None,
         proof=proof_of(listing, index, tail),
         request=facts.request,
-        warnings=_warnings(listing, papers, [*said, *ignored], processes, times, tail, started_at, now),
+        warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
     )
-
-
-def _without_finished_supervisor(processes: tuple[LiveProcess, ...], end: EndFacts | None) -> tuple[LiveProcess, ...]:
-    """A supervisor that has recorded the end is only on its way out."""
-    if end is None or end.ended_at is None:
-        return processes
-    return tuple(one for one in processes if one.role != "supervisor")
 
 
 def read_checkpoints(
@@ -211,50 +203,6 @@ def _why_ignored(found: Found, checkpoint: Checkpoint) -> str | None:
     return None
 
 
-class _Times:
-    """The instants of a run, none of them in the future or before there were files."""
-
-    def __init__(
-        self,
-        checkpoints: Sequence[Checkpoint],
-        listing: Listing,
-        tail: MetricsTail | None,
-        launch: LaunchRecord | None,
-        now: float,
-    ) -> None:
-        saved = [one for one in checkpoints if one.wholeness is not Wholeness.WRITING]
-        instants = [_plausible(one.facts.mtime_ns, now) for one in saved]
-        self.ahead = [one for one in checkpoints if one.facts.mtime_ns / 1e9 > now + CLOCK_SLACK_SECONDS]
-        self.last_save_at = instants[-1] if instants else None
-        self.interval = _median_gap(instants)
-        writing = [_plausible(one.facts.mtime_ns, now) for one in checkpoints if one.wholeness is Wholeness.WRITING]
-        active = [_plausible(facts.mtime_ns, now) for facts in listing.activity.values()]
-        self.last_activity_at = _latest([self.last_save_at, *writing, *active])
-        moved = _plausible(tail.progressed_ns, now) if tail and tail.progressed_ns else None
-        begun = launch.started_at if launch and launch.started_at <= now else None
-        # A growing log is no progress: a rank that waits for ever writes heartbeats, too.
-        self.last_progress_at = _latest([self.last_save_at, *writing, moved, begun])
-
-
-def _plausible(mtime_ns: int, now: float) -> float | None:
-    instant = mtime_ns / 1e9
-    return min(instant, now) if EARLIEST < instant <= now + CLOCK_SLACK_SECONDS else None
-
-
-def _latest(instants: Sequence[float | None]) -> float | None:
-    return max((instant for instant in instants if instant is not None), default=None)
-
-
-def _median_gap(instants: Sequence[float | None]) -> float | None:
-    recent = instants[-GAPS_LOOKED_AT - 1 :]
-    gaps = [
-        after - before
-        for before, after in itertools.pairwise(recent)
-        if before is not None and after is not None and after > before
-    ]
-    return _median(gaps) if gaps else None
-
-
 def _tail(listing: Listing, index: Index, budget_bytes: int) -> MetricsTail | None:
     if METRICS_NAME not in listing.activity:
         return None
@@ -290,12 +238,6 @@ def _format(
     return known[-1] if known else "lavender" if RUN_NAME.fullmatch(os.path.basename(path)) else "unknown"
 
 
-def _median(values: Sequence[float]) -> float:
-    """Own, since the statistics module costs the first frame more than all that it is needed for."""
-    ordered, middle = sorted(values), len(values) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def _world_size(papers: Papers, processes: Sequence[LiveProcess], newest: Checkpoint | None) -> int | None:
     """What it runs on now; else what the record or the plan says; else what the newest checkpoint does."""
     live = [process.world_size for process in processes if process.world_size and process.role == "worker"]
@@ -318,8 +260,7 @@ def _warnings(
     listing: Listing,
     papers: Papers,
     ignored: Sequence[str],
-    processes: Sequence[LiveProcess],
-    times: _Times,
+    times: Times,
     tail: MetricsTail | None,
     started_at: float | None,
     now: float,
@@ -336,11 +277,6 @@ def _warnings(
     if tail is not None and tail.bad_lines:
         count = plural(tail.bad_lines, "line")
         warnings.append(f"{METRICS_NAME}: {count} can't be read, left out")
-    if orphans := [str(one.pid) for one in processes if one.role == "orphan"]:
-        pids = ", ".join(orphans[:8]) + (", …" if len(orphans) > 8 else "")
-        warnings.append(
-            f"left over, the one that led them is gone: {plural(len(orphans), 'process', 'processes')} ({pids})"
-        )
     warnings += ignored
     hidden = len(warnings) - MAX_SHOWN_WARNINGS
     return tuple(warnings) if hidden <= 1 else (*warnings[:MAX_SHOWN_WARNINGS], f"and {hidden} more warnings")

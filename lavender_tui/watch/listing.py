@@ -12,6 +12,7 @@ from functools import lru_cache
 from lavender_tui.checkpoints import is_checkpoint_name as _is_checkpoint_name
 from lavender_tui.checkpoints.names import first_of_ranks, rank_stem, stem_of
 from lavender_tui.checkpoints.parts import Family, family_of_name
+from lavender_tui.launch.files import LOCK
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Companions
@@ -46,6 +47,7 @@ class Listing:
     found: list[Found] = field(default_factory=list)
     documents: dict[str, FileFacts] = field(default_factory=dict)
     activity: dict[str, FileFacts] = field(default_factory=dict)
+    heartbeat_ns: int | None = None  # when the run's supervisor last touched its lock
     parts: dict[str, list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -132,6 +134,8 @@ def _take_entry(
         table = listing.documents if name in DOCUMENT_NAMES else listing.activity
         if entry.is_file(follow_symlinks=False):
             table[name] = FileFacts.of(entry.stat(follow_symlinks=False))
+    elif name == LOCK:
+        listing.heartbeat_ns = entry.stat(follow_symlinks=False).st_mtime_ns
     elif (family := part_of(name)) is not None:
         if entry.is_file(follow_symlinks=False):
             listing.parts.setdefault(family.format, []).append(name)

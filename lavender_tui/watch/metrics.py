@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lavender_tui.model.continuity import FEW
 from lavender_tui.model.run import LossPoint
+from lavender_tui.watch.step_clock import StepClock
 
 if TYPE_CHECKING:
     from lavender_tui.model.proof import Begin
@@ -33,7 +34,7 @@ class MetricsTail:
     def __init__(self, path: str, *, max_points: int = MAX_POINTS) -> None:
         self.path = path
         self.bad_lines = 0
-        self.progressed_ns: int | None = None  # mtime of the file when the step last moved
+        self.clock = StepClock()  # when the step last moved, and how often it does
         self.is_behind = True  # more lies there than was read so far
         self.begin: Begin | None = None
         self.first: tuple[LossPoint, ...] = ()
@@ -43,7 +44,6 @@ class MetricsTail:
         self._offset = 0
         self._torn = b""
         self._skipping = False
-        self._mtime_ns = 0
         self._lock = threading.Lock()
 
     @property
@@ -66,7 +66,6 @@ class MetricsTail:
         if self._identity != (stat.st_dev, stat.st_ino) or stat.st_size < self._offset:
             restarted = self._forget()
             self._identity = (stat.st_dev, stat.st_ino)
-        self._mtime_ns = stat.st_mtime_ns
         before = self._points[-1] if self._points else None
         count = len(self._points)
         file.seek(self._offset)
@@ -76,8 +75,7 @@ class MetricsTail:
             self._take(chunk)
         self.is_behind = self._offset < stat.st_size
         moved = len(self._points) != count or (bool(self._points) and self._points[-1] is not before)
-        if moved and (before is None or self._points[-1].step != before.step):
-            self.progressed_ns = self._mtime_ns
+        self.clock.have_read(stat.st_mtime)
         return moved or restarted
 
     def _take(self, chunk: bytes) -> None:
@@ -92,62 +90,66 @@ class MetricsTail:
             self._torn, self._skipping = b"", True
 
     def _take_line(self, line: bytes) -> None:
-        point = parse_line(line)
-        if point is None:
-            self._take_other(line)
+        record = parse_record(line)
+        point = point_of(record) if record is not None else None
+        if record is None or point is None:
+            self._take_other(record)
             return
+        self.clock.take(point.step, record)
         self._points.append(point)
         if len(self.first) < FEW and _tells_loss(point):
             self.first += (point,)
         if len(self._points) >= 2 * self._max_points:
             self._points = thin(self._points, self._max_points)
 
-    def _take_other(self, line: bytes) -> None:
+    def _take_other(self, record: dict[str, Any] | None) -> None:
         """A record about something else than a step, such as how the training began or ended; anything else is bad."""
         from lavender_tui.model.proof import read_begin  # the first rows on the screen don't wait for it
 
-        record = _other_record(line)
-        begin = read_begin(record) if record is not None else None
-        self.bad_lines += record is None
+        if record is None or any(key in record for key in _STEP_KEYS):
+            self.bad_lines += 1
+            return
+        begin = read_begin(record)
         if begin is None:
             return
         if self.begin is not None:  # started again in the same place: its own points are the last `logged` ones
             own = self._points[-begin.logged :] if begin.logged else []
             self.first = tuple(point for point in own if _tells_loss(point))[:FEW]
         self.begin = begin
+        self.clock.begin()
 
     def _forget(self) -> bool:
         had = bool(self._points)
         self.begin, self.first = None, ()
         self._points, self._identity, self._torn = [], None, b""
         self._offset = self.bad_lines = 0
-        self._skipping, self.progressed_ns = False, None
+        self._skipping, self.clock = False, StepClock()
         return had
 
 
 def parse_line(line: bytes) -> LossPoint | None:
-    """One line; None where it is no JSON object with a whole step. NaN and infinity become loss None."""
+    """The point of one line; None where it is no JSON object with a whole step."""
+    record = parse_record(line)
+    return point_of(record) if record is not None else None
+
+
+def parse_record(line: bytes) -> dict[str, Any] | None:
+    """One line; None where it is no JSON object."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):  # ValueError: also bad UTF-8 and integers of thousands of digits
         return None
-    if not isinstance(record, dict):
-        return None
+    return record if isinstance(record, dict) else None
+
+
+def point_of(record: dict[str, Any]) -> LossPoint | None:
+    """None where it has no whole step. NaN and infinity become loss None."""
     step = next((record[key] for key in _STEP_KEYS if key in record), None)
     if isinstance(step, bool) or not isinstance(step, int) or not -(2**63) <= step < 2**63:
         return None
     name = _loss_name(record)
     loss = None if name is None else _finite(record[name])
     return LossPoint(step=step, loss=loss, lr=_finite(record.get("lr")), is_no_number=name is not None and loss is None)
-
-
-def _other_record(line: bytes) -> dict[str, Any] | None:
-    """A whole record about something else than a step, such as how the training ended: nothing is wrong with it."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and not any(key in record for key in _STEP_KEYS) else None
 
 
 def _tells_loss(point: LossPoint) -> bool:

@@ -14,12 +14,11 @@ from lavender_tui.model.run import (
     LiveProcess,
     LossPoint,
     Run,
-    RunFacts,
     RunState,
     StopAt,
     StopRequest,
-    decide_state,
 )
+from lavender_tui.model.state import RunFacts, decide_state
 
 NOW = 1_800_000_000.0
 LIVE = (LiveProcess(pid=7, start_ticks=1, role="process"),)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lavender_tui.model import choosing, start, topology
 from lavender_tui.model.checkpoint import Wholeness, parse_name
 from lavender_tui.model.plan import Policy
-from lavender_tui.model.run import EndFacts, LiveProcess, RunFacts, RunState, decide_state, started_at_from_name
+from lavender_tui.model.run import started_at_from_name
 from tests.model.build import ALL_RANKS, checkpoint, run
 
 
@@ -121,41 +121,3 @@ def test_a_run_without_a_date_is_ordered_by_its_record() -> None:
     plain = run("exp-a", checkpoint(1), started_at=2e9)
     assert choosing.over_runs([plain, run("run-2026-04-25_09-12-07", checkpoint(4))]).run is plain
     assert started_at_from_name("run-2026-13-45_99-99-99") is None
-
-
-WORKER = LiveProcess(pid=7, start_ticks=1, role="worker", rank=0, world_size=1)
-
-
-@pytest.mark.parametrize(
-    ("facts", "state", "words"),
-    [
-        (RunFacts(now=100.0, processes=(WORKER,)), RunState.RUNNING, "1 live process"),
-        (
-            RunFacts(now=1000.0, processes=(WORKER,), last_activity_at=0.0, save_interval_seconds=100.0),
-            RunState.STALLED,
-            "silent for 17 min",
-        ),
-        (RunFacts(now=1.0, newest=checkpoint(stage="final")), RunState.FINISHED, "final"),
-        (
-            RunFacts(now=1.0, newest=checkpoint(epoch=3, epochs=3, epoch_complete=True), end=EndFacts(exit_code=0)),
-            RunState.FINISHED,
-            "completed epoch 3 of 3",
-        ),
-        (
-            RunFacts(now=1.0, end=EndFacts(exit_code=1, error="rank 2 failed")),
-            RunState.FAILED,
-            "exit code 1: rank 2 failed",
-        ),
-        (RunFacts(now=1.0, end=EndFacts(signal="SIGKILL")), RunState.FAILED, "killed by SIGKILL"),
-        (RunFacts(now=1.0, end=EndFacts(exit_code=1, stop_requested=True, stop_by="ann")), RunState.STOPPED, "by ann"),
-        (RunFacts(now=1.0, has_record=True), RunState.FAILED, "left no exit record"),
-        (RunFacts(now=1.0, has_record=True, end=EndFacts()), RunState.IDLE, "nothing says how"),
-        (RunFacts(now=1.0, has_record=True, end=EndFacts(exit_code=0)), RunState.IDLE, "ended well"),
-        (RunFacts(now=1.0, has_record=True, record_is_local=False, host="gpu-7"), RunState.IDLE, "gpu-7"),
-        (RunFacts(now=1.0, newest=checkpoint()), RunState.IDLE, "no process"),
-    ],
-)
-def test_a_run_has_a_state_with_its_reason(facts: RunFacts, state: RunState, words: str) -> None:
-    decided, reason = decide_state(facts)
-    assert decided is state
-    assert words in reason

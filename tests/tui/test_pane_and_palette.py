@@ -12,7 +12,8 @@ from textual.command import CommandInput
 
 from lavender_tui.demo.story import HINT
 from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
-from lavender_tui.model.run import EndFacts, Lineage, RunFacts, decide_state
+from lavender_tui.model.run import EndFacts, Lineage
+from lavender_tui.model.state import RunFacts, decide_state
 from lavender_tui.tui import keys
 from lavender_tui.tui.consequences import launched_words
 from lavender_tui.tui.listing import View, arrange

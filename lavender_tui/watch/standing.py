@@ -1,0 +1,89 @@
+"""Where a run stands with its processes: which lead it, which were left over, and what can't be seen from here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lavender_tui.launch.identity import booted_at, started_at
+from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.model.run import EndFacts, LiveProcess
+from lavender_tui.model.state import Sign
+
+RECORDING_SECONDS = 1.0  # a supervisor writes the end within milliseconds of its training's
+RESTART_SECONDS = 60.0  # what was started that long after the launch record was written is another start
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`is_ending`: the leader is gone, and its supervisor has not recorded how yet."""
+
+    processes: tuple[LiveProcess, ...] = ()
+    leftovers: tuple[LiveProcess, ...] = ()
+    is_ending: bool = False
+
+    @property
+    def alive_since(self) -> float | None:
+        """When the first of the live processes was started; unix seconds."""
+        return min((started_at(one.start_ticks) for one in self.processes), default=None)
+
+
+def standing(
+    processes: Sequence[LiveProcess],
+    launch: LaunchRecord | None,
+    end: EndFacts | None,
+    gone_seconds: float | None = None,
+) -> Standing:
+    """Tell what leads from what was left over. `gone_seconds`: how long ago the leader was first found gone, if known.
+
+    What outlived the recorded leader doesn't make the run alive again, whoever still calls itself a worker.
+    """
+    leader = launch.leader if launch is not None and launch.machine == this_machine() else None
+    if launch is None or leader is None:
+        return _without_leader(processes, is_over=end is not None and end.ended_at is not None)
+    if any((one.pid, one.start_ticks) == (leader.pid, leader.start_ticks) for one in processes):
+        return Standing(tuple(processes))
+    supervisors = tuple(one for one in processes if one.role == "supervisor")
+    others = tuple(one for one in processes if one.role != "supervisor")
+    again = tuple(one for one in others if _is_another_start(one, launch))
+    left = tuple(one for one in others if one not in again)
+    if end is not None and end.ended_at is not None:
+        return Standing(again, left)  # a supervisor that has recorded the end is only on its way out
+    is_recording = bool(supervisors) and (gone_seconds is None or gone_seconds < RECORDING_SECONDS)
+    if is_recording and not (left and gone_seconds is None):
+        return Standing(tuple(processes))
+    return Standing(again, left, is_ending=bool(supervisors))
+
+
+def _without_leader(processes: Sequence[LiveProcess], *, is_over: bool) -> Standing:
+    left = tuple(one for one in processes if one.role == "orphan")
+    leading = tuple(one for one in processes if one.role != "orphan" and not (is_over and one.role == "supervisor"))
+    return Standing(leading, left)
+
+
+def _is_another_start(process: LiveProcess, launch: LaunchRecord) -> bool:
+    """Somebody trains on in the old directory: started later, and without the run's id in its environment."""
+    if process.found_by in ("environment", "record"):
+        return False
+    return started_at(process.start_ticks) > launch.started_at + RESTART_SECONDS
+
+
+def unseen(launch: LaunchRecord | None, sign: Sign | None) -> tuple[str | None, float | None]:
+    """(where its processes are that can't be seen from here, when this machine was restarted after its launch).
+
+    A sign of life from after the restart is none of this machine: another one has the same name.
+    """
+    if launch is None or launch.leader is None:
+        return None, None
+    here = this_machine()
+    if launch.host != here.host:
+        return launch.host, None
+    if launch.boot_id != here.boot_id:
+        booted = booted_at(time.time())
+        if max(launch.started_at, sign.at if sign else 0.0) > booted:
+            return f"another machine named {launch.host}", None
+        return None, booted
+    if launch.pid_namespace != here.pid_namespace:
+        return f"another container on {launch.host}", None
+    return None, None
