@@ -13,6 +13,7 @@ from lavender_tui.commands.plan import looked_through, options_of, show
 from lavender_tui.commands.printing import put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
+from lavender_tui.model.secrets import masked
 
 
 def run(
@@ -91,7 +92,7 @@ def _put(
             "run_dir": text.utf8(run_dir) if run_dir is not None else None,
             "plan": text.utf8(plan) if plan is not None else None,
             **process,
-            "argv": list(argv) if argv is not None else None,
+            "argv": list(masked(argv)) if argv is not None else None,
         }
     )
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import Counter, put_checks, put_json, say
 from lavender_tui.config import load
 from lavender_tui.errors import NotFound, UsageError
-from lavender_tui.model import text
+from lavender_tui.model import command_line, text
 from lavender_tui.model.export import proposal_document
 from lavender_tui.model.plan import Policy, Proposal, ResumePlan, Start, Verdict
 
@@ -88,7 +87,7 @@ def lines(plan: ResumePlan) -> list[tuple[str, str]]:
         ("leaves out", _rows(start.samples_skipped)),
         ("batch", f"{batch.global_size or '?'} = {plan.world_size} × {batch.per_rank or '?'}"),
         ("workers", f"{batch.num_workers} per rank"),
-        ("command", text.clean(shlex.join(plan.launch.argv))),
+        ("command", command_line.shown(plan.launch.argv)),
         ("in", text.clean(plan.launch.cwd)),
     ]
 

@@ -10,6 +10,7 @@ from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_jso
 from lavender_tui.errors import AlreadyRunning, Refused
 from lavender_tui.model import text
 from lavender_tui.model.plan import Proposal, Verdict
+from lavender_tui.model.secrets import masked
 
 if TYPE_CHECKING:
     from lavender_tui.resume import Launched
@@ -48,7 +49,7 @@ def run(
                 "run_dir": text.utf8(launched.run_dir),
                 "plan": text.utf8(launched.plan_path),
                 **launched.record.identity,
-                "argv": list(launched.argv),
+                "argv": list(masked(launched.argv)),
             }
         )
     else:

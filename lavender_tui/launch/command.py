@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lavender_tui.errors import UsageError
 from lavender_tui.launch import local, torchrun
@@ -14,6 +14,7 @@ from lavender_tui.launch.engine import Engine, Topology
 from lavender_tui.launch.living import RUN_DIR, RUN_ID
 from lavender_tui.launch.record import new_run_id
 from lavender_tui.launch.sources import CommandSource, find_command
+from lavender_tui.model import command_line
 from lavender_tui.model.plan import Launch
 
 __all__ = ["BACKENDS", "PLACEHOLDERS", "CommandSource", "build", "fill", "find_command", "notes", "set_world_size"]
@@ -88,6 +89,7 @@ def build(
     fitted = _fit(source, backend, world_size, run_dir, values, grace=grace, environ=environ, cores=cores)
     env = {
         "PYTHONUNBUFFERED": "1",
+        **source.remembered,
         **fitted.engine.environment(fitted.command, fitted.topology),
         **fitted.env,
         RUN_ID: run_id or new_run_id(run_dir),
@@ -110,22 +112,14 @@ def notes(
     source = _source(command, cwd)
     values = dict.fromkeys(PLACEHOLDERS, "")
     fitted = _fit(source, backend, world_size, "", {**values, "world_size": world_size})
-    return fitted.engine.notes(fitted.command, fitted.topology)
+    told = fitted.engine.notes(fitted.command, fitted.topology)
+    kept = [f"{name}={value}" for name, value in source.remembered.items() if name not in fitted.env]
+    return (*told, f"set as in the run before, for this shell doesn't: {', '.join(kept)}") if kept else told
 
 
 def _source(command: CommandSource | Sequence[str], cwd: str | None) -> CommandSource:
     if isinstance(command, CommandSource):
-        return (
-            command
-            if cwd is None
-            else CommandSource(
-                argv=command.argv,
-                cwd=os.path.abspath(cwd),
-                where=command.where,
-                backend=command.backend,
-                env=command.env,
-            )
-        )
+        return command if cwd is None else replace(command, cwd=os.path.abspath(cwd))
     return CommandSource(argv=tuple(command), cwd=os.path.abspath(cwd or os.getcwd()), where="given")
 
 
@@ -153,7 +147,7 @@ def _fit(
         cwd=source.cwd,
         grace=grace,
         cores=cores or len(os.sched_getaffinity(0)),
-        environ={**(os.environ if environ is None else environ), **env},
+        environ={**(os.environ if environ is None else environ), **source.remembered, **env},
         is_in_command=is_in_command,
     )
     return _Fitted(
@@ -168,7 +162,7 @@ def _engine(command: Command, backend: str | None, topology: Topology) -> Engine
         if topology.world_size != 1 and not topology.is_in_command:
             raise UsageError(
                 f"how this command is started with {topology.world_size} processes is not known",
-                where=" ".join(command.script)[:200],
+                where=command_line.shown(command.script)[:200],
                 hint="Write {world_size} where it takes their number, or give `python SCRIPT …` or `torchrun SCRIPT …`",
             )
         return local

@@ -26,14 +26,14 @@ LARGEST_BYTES = 1 << 20
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
-def write_atomically(path: str, data: bytes, *, replace: bool = False) -> None:
+def write_atomically(path: str, data: bytes, *, replace: bool = False, mode: int = 0o644) -> None:
     """Put `data` at `path` whole or not at all: a temporary file beside it, fsync, then its name, then the directory.
 
     Raises FileExistsError where the name is taken (unless `replace`), and OSError where the disk refuses.
     """
     directory, name = os.path.split(os.path.abspath(path))
     temporary = os.path.join(directory, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         try:
             _write_all(descriptor, data)

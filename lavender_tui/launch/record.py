@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
+from lavender_tui.launch import environment
 from lavender_tui.launch.files import EXIT, LAUNCH, STOP, encode, read_document, write_atomically
 from lavender_tui.launch.identity import (
     boot_id,
@@ -24,13 +25,16 @@ from lavender_tui.launch.identity import (
     send_signal,
     start_ticks,
 )
+from lavender_tui.launch.journal import person
 from lavender_tui.model.run import EndFacts, Lineage
+from lavender_tui.model.secrets import holds_secrets
 
 __all__ = [
     "ExitRecord",
     "LaunchRecord",
     "Machine",
     "ProcessId",
+    "Rendezvous",
     "SlurmJob",
     "StopRecord",
     "describe_this_process",
@@ -43,6 +47,7 @@ __all__ = [
     "read_exit",
     "read_launch",
     "read_stop",
+    "record_mode",
     "send_signal",
     "start_ticks",
     "this_machine",
@@ -94,10 +99,22 @@ class SlurmJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rendezvous:
+    """Where torchrun's agents of several hosts meet: `nnodes` as torchrun takes it, such as "2" or "1:4"."""
+
+    endpoint: str
+    id: str
+    nnodes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRecord:
     """How a run was started, and by which process or job it is known.
 
-    `argv` is what was executed; `command` what was asked for, its placeholders unfilled. `env` holds only what we set.
+    `argv` is what was executed; `command` what was asked for, its placeholders unfilled. `env` holds only what we set,
+    `environment` what of the calling shell's variables may be recorded (launch/environment.py). Words that hold
+    secrets are kept, for without them nothing could be resumed: the file is its owner's alone then, and screens hide
+    them.
     A run with a `slurm` job may have no leader: where its processes will be isn't known when it is submitted.
     """
 
@@ -120,6 +137,10 @@ class LaunchRecord:
     command: tuple[str, ...] = ()
     grace_seconds: float | None = None
     slurm: SlurmJob | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    started_by: str | None = None  # user@host, as the environment of the launcher says
+    nodes: int | None = None  # how many hosts take part; None where one does, or nobody said
+    rdzv: Rendezvous | None = None
     schema: int = SCHEMA
 
     @property
@@ -198,7 +219,13 @@ def new_run_id(run_dir: str) -> str:
 
 def write_launch(run_dir: str, record: LaunchRecord) -> None:
     """Raises FileExistsError where the run has a launch record already."""
-    write_atomically(os.path.join(run_dir, LAUNCH), encode(asdict(record)))
+    mode = record_mode((*record.argv, *record.command))
+    write_atomically(os.path.join(run_dir, LAUNCH), encode(asdict(record)), mode=mode)
+
+
+def record_mode(words: Iterable[str]) -> int:
+    """The mode of a file that holds these words of a command: with secrets in them it is its owner's alone."""
+    return 0o600 if holds_secrets(words) else 0o644
 
 
 def write_stop(run_dir: str, record: StopRecord) -> None:
@@ -305,6 +332,10 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
         resumed_from=None if came_from is None else _lineage(came_from),
         command=_texts(document, "command") if "command" in document else (),
         grace_seconds=_optional(document, "grace_seconds", _number),
+        environment=_env(document.get("environment", {})),
+        started_by=_optional(document, "started_by", _text),
+        nodes=_optional(document, "nodes", _whole),
+        rdzv=None if document.get("rdzv") is None else _rendezvous(document["rdzv"]),
         slurm=slurm,
     )
 
@@ -415,6 +446,12 @@ def _env(value: Any) -> dict[str, str]:
     return value
 
 
+def _rendezvous(value: Any) -> Rendezvous:
+    if not isinstance(value, dict):
+        raise _Foreign("`rdzv` is no object")
+    return Rendezvous(endpoint=_text(value, "endpoint"), id=_text(value, "id"), nnodes=_text(value, "nnodes"))
+
+
 def _lineage(value: Any) -> Lineage:
     if not isinstance(value, dict):
         raise _Foreign("`resumed_from` is no object")
@@ -448,6 +485,8 @@ def describe_this_process(
         written_by="training",
         world_size=world_size,
         resumed_from=resumed_from,
+        environment=environment.recorded(),
+        started_by=person(),
     )
 
 

@@ -6,11 +6,13 @@ import os
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lavender_tui.errors import UsageError
+from lavender_tui.launch import environment
 from lavender_tui.launch.arguments import Kind, parse
+from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.record import LaunchRecord, is_same_process, read_launch
 from lavender_tui.model.plan import PLAN_NAME
 from lavender_tui.model.run import LiveProcess, Run
@@ -22,13 +24,17 @@ _ROLES = ("agent", "process", "worker")  # whose command line starts the whole a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSource:
-    """A command with its placeholders unfilled, the directory that it starts in, and `where` it was found, in words."""
+    """A command with its placeholders unfilled, the directory that it starts in, and `where` it was found, in words.
+
+    `env` is set whatever the shell says; `remembered` are variables of the run before that this shell doesn't set.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     where: str
     backend: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    remembered: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: str | None = None) -> CommandSource:
@@ -40,10 +46,14 @@ def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: 
     the run's recorded working directory, that has one of the two files or a `.git`. Raises UsageError where nothing is
     found.
     """
-    here = os.path.abspath(project_dir or os.getcwd())
-    if explicit:
-        return CommandSource(argv=tuple(explicit), cwd=here, where="given after --")
     record = read_launch(run.path) if run is not None else None
+    found = _first(run, record, tuple(explicit), os.path.abspath(project_dir or os.getcwd()))
+    return found if record is None else replace(found, remembered=_remembered(record))
+
+
+def _first(run: Run | None, record: LaunchRecord | None, explicit: tuple[str, ...], here: str) -> CommandSource:
+    if explicit:
+        return CommandSource(argv=explicit, cwd=here, where="given after --")
     searches: tuple[Callable[[], CommandSource | None], ...] = (
         lambda: _from_project(here),
         lambda: _from_project(record.cwd) if record is not None else None,
@@ -58,6 +68,15 @@ def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: 
         where=run.path if run is not None else None,
         hint="Give it after `--` (-- python train.py), or as `command` in [tool.lavender-tui] of pyproject.toml",
     )
+
+
+def _remembered(record: LaunchRecord) -> dict[str, str]:
+    """What the run before had in its environment. A stranger's record has no say in what a training is started with."""
+    try:
+        owner = os.stat(os.path.join(record.run_dir, LAUNCH)).st_uid
+    except OSError:
+        return {}
+    return environment.restored(record) if owner in (0, os.getuid()) else {}
 
 
 # The project's settings

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch import identity, journal, living, supervisor
+from lavender_tui.launch import environment, identity, journal, living, supervisor
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
-from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch
+from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch, record_mode
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.run import Lineage
 
@@ -52,18 +52,22 @@ def start(
     run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
     if resumed_from is not None and not again:
         refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
+    env = {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: run_dir}
     order = {
         "run_id": run_id,
         "backend": launch.backend,
         "argv": list(launch.argv),
         "command": list(command),
         "cwd": os.path.abspath(launch.cwd),
-        "env": {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: run_dir},
+        "env": env,
+        "recorded_env": environment.set_by_us(env),
         "world_size": world_size if world_size is not None else _processes(launch),
         "resumed_from": None
         if resumed_from is None
         else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint},
         "grace": grace,
+        "record_mode": record_mode((*launch.argv, *command)),
+        "facts": _facts(launch),
     }
     _check(order)
     report = _run_supervisor(run_dir, order)
@@ -91,12 +95,31 @@ def _noted(record: LaunchRecord, run_dir: str) -> LaunchRecord:
     return record
 
 
+def _facts(launch: Launch) -> dict[str, Any]:
+    """What else the record says: by whom, on how many hosts, and with which of the shell's variables."""
+    command = parse(launch.argv)
+    nnodes, endpoint = command.option("--nnodes"), command.option("--rdzv-endpoint")
+    facts = {"environment": environment.recorded(_clean_environment()), "started_by": journal.person()}
+    if nnodes is None or endpoint is None or nnodes in ("1", "1:1"):
+        return facts
+    rdzv = {"endpoint": endpoint, "id": command.option("--rdzv-id") or "none", "nnodes": nnodes}
+    return {**facts, "nodes": _most(nnodes), "rdzv": rdzv}
+
+
 def _processes(launch: Launch) -> int | None:
     """How many ranks the words say, where they say it."""
-    value = parse(launch.argv).option("--nproc-per-node")
-    if value is not None:
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 8 else None
-    return 1 if launch.backend == "local" else None
+    command = parse(launch.argv)
+    each, nodes = command.option("--nproc-per-node"), command.option("--nnodes")
+    if each is None:
+        return 1 if launch.backend == "local" else None
+    ranks, hosts = _most(each), _most(nodes or "1")
+    return ranks * hosts if ranks is not None and hosts is not None else None
+
+
+def _most(told: str) -> int | None:
+    """The larger number of torchrun's `4` or `1:4`; None for its words (gpu, auto)."""
+    number = told.rpartition(":")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 8 else None
 
 
 def _check(order: dict[str, Any]) -> None:

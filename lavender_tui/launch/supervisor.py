@@ -84,7 +84,8 @@ def _start(run_dir: str, order: dict[str, Any]) -> _Supervised:
     started_at, since = time.time(), time.monotonic()
     try:
         record = _record(run_dir, order, child.pid, started_at)
-        files.write_atomically(os.path.join(run_dir, files.LAUNCH), files.encode(record))
+        path = os.path.join(run_dir, files.LAUNCH)
+        files.write_atomically(path, files.encode(record), mode=order.get("record_mode", 0o644))
     except FileExistsError:
         child.abandon()
         raise _taken(run_dir) from None
@@ -164,7 +165,7 @@ def _record(run_dir: str, order: dict[str, Any], leader: int, started_at: float)
         "argv": order["argv"],
         "command": order.get("command", []),
         "cwd": order["cwd"],
-        "env": order.get("env", {}),
+        "env": order.get("recorded_env", {}),
         "world_size": order.get("world_size"),
         "host": identity.host_name(),
         "boot_id": identity.boot_id(),
@@ -175,6 +176,7 @@ def _record(run_dir: str, order: dict[str, Any], leader: int, started_at: float)
         "grace_seconds": order.get("grace", DEFAULT_GRACE),
         "started_at": started_at,
         "written_by": "supervisor",
+        **order.get("facts", {}),
     }
 
 

@@ -12,6 +12,7 @@ from lavender_tui.errors import UsageError
 from lavender_tui.launch.arguments import Command, Kind, without, words_of
 from lavender_tui.launch.engine import Topology
 from lavender_tui.launch.files import RANKS
+from lavender_tui.model import command_line
 
 NAME = "torchrun"
 TAKES_SAVE_SIGNAL = False  # USR1 is a death signal for the agent
@@ -50,7 +51,7 @@ def argv(command: Command, topology: Topology) -> tuple[str, ...]:
     if command.kind is Kind.OTHER or command.runs == "code":
         raise UsageError(
             "torchrun can't start this command: it starts a Python script or module",
-            where=" ".join(command.script)[:200],
+            where=command_line.shown(command.script)[:200],
             hint="Give `python SCRIPT …` or `torchrun … SCRIPT …`, or take {world_size} into the command and use local",
         )
     interpreter = topology.interpreter(command)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from lavender_tui.errors import BadState
+from lavender_tui.model.secrets import masked, without_secrets
 
 FORMAT = "lavender-resume-plan"
 VERSION = 1
@@ -92,6 +93,15 @@ class Launch:
     cwd: str
     env: dict[str, str] = field(default_factory=dict)
 
+    def to_json(self) -> dict[str, Any]:
+        """For a document: secrets hidden. The launch record alone keeps the words, for a later resume."""
+        return {
+            "backend": self.backend,
+            "argv": list(masked(self.argv)),
+            "cwd": self.cwd,
+            "env": without_secrets(self.env),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePlan:
@@ -109,7 +119,7 @@ class ResumePlan:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The document as written to `resume.json`."""
+        """The document as written to `resume.json`, the secrets of its command and variables hidden."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -124,7 +134,7 @@ class ResumePlan:
                 "num_workers": self.batch.num_workers,
             },
             "run_dir": self.run_dir,
-            "launch": {**asdict(self.launch), "argv": list(self.launch.argv)},
+            "launch": self.launch.to_json(),
             "warnings": list(self.warnings),
         }
 

@@ -14,7 +14,7 @@ from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.locks import who_resumes
-from lavender_tui.model import text
+from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, Verdict
 from lavender_tui.model.start import is_training_over, stage_after
@@ -197,7 +197,7 @@ def _command(it: Situation) -> list[Check]:
         what = f"there is no script {text.clean(script, 120)} in {text.clean(it.command.cwd)}"
         return [refuse("command.found", what, text.clean(it.command.where), "give the command after --, or its cwd")]
     what = f"the training command, from {text.clean(it.command.where, 120)}"
-    return [passed("command.found", what, text.clean(" ".join(it.command.argv), 300))]
+    return [passed("command.found", what, text.clean(command_line.shown(it.command.argv), 300))]
 
 
 def _script(argv: Sequence[str]) -> str | None:

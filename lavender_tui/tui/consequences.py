@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-
-from lavender_tui.model import text
+from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, ResumePlan, Verdict
 from lavender_tui.model.rank_state import owned_splits
@@ -150,7 +148,7 @@ def command_lines(plan: ResumePlan) -> list[list[Span]]:
         new = text.clean(plan.run_dir.rstrip("/").rsplit("/", 1)[-1], 60)
     return [
         [("command", "quiet")],
-        [(text.clean(shlex.join(plan.launch.argv)), "")],
+        [(command_line.shown(plan.launch.argv), "")],
         [(f"in {text.clean(plan.launch.cwd)}", "quiet")],
         [("new run  ", "quiet"), (new, "")],
     ]

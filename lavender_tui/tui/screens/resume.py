@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +11,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.model import command_line
 from lavender_tui.model.export import proposal_document
 from lavender_tui.model.plan import Proposal, ResumePlan, Verdict
 from lavender_tui.model.run import Run
@@ -175,9 +175,6 @@ class ResumeScreen(DeepLook):
     def _plan(self) -> ResumePlan | None:
         return self._proposal.plan if self._proposal else None
 
-    def _command(self) -> str:
-        return shlex.join(self._plan.launch.argv) if self._plan else ""
-
     def _show_verdict(self) -> None:
         self.query_one("#verdict", Lines).show([[*self._verdict(), *_more(self.query_one("#body", VerticalScroll))]])
 
@@ -307,8 +304,9 @@ class ResumeScreen(DeepLook):
         self.app.push_screen(Ask("Resume it once more?", detail=reason, yes="resume once more"), answered)
 
     def action_copy_command(self) -> None:
-        if command := self._command():
-            self.lavender.copy(command, command)
+        if self._plan is not None:
+            words = self._plan.launch.argv
+            self.lavender.copy(command_line.exact(words), command_line.shown(words))
 
     def action_dry_run(self) -> None:
         from lavender_tui.tui.screens.ask import Document

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from lavender_tui.errors import LavenderError
-from lavender_tui.model import text
+from lavender_tui.model import command_line, text
 from lavender_tui.model.choosing import in_run
 from lavender_tui.model.lineage import Family
 from lavender_tui.model.run import Run
@@ -201,7 +200,7 @@ def fact_lines(run: Run, now: float) -> list[list[Span]]:
         ("processes", _processes(run)),
         ("host", text.clean(run.host, 60) if run.host else text.NONE),
         ("resumed from", _source(run)),
-        ("command", text.clean(shlex.join(run.launched_command), 600) if run.launched_command else text.NONE),
+        ("command", text.clean(command_line.shown(run.launched_command), 600) if run.launched_command else text.NONE),
     ]
     lines += [
         [(f"{label:<13}", "quiet"), (words, "")]

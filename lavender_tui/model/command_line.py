@@ -1,0 +1,54 @@
+"""A command as one line of shell text: pasted into bash, zsh or ksh it gives the same words, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import unicodedata
+from collections.abc import Sequence
+
+from lavender_tui.model.secrets import masked
+
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
+_MARKS = ("Mn", "Me")  # combining marks smear over the neighbouring cells of a terminal
+# As the first word they would be the shell's own.
+_RESERVED = frozenset((
+    "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "in", "function", "time",
+    "select", "coproc",
+))  # fmt: skip
+
+
+def exact(words: Sequence[str]) -> str:
+    """The command whole, secrets too: for the clipboard of whoever starts it. One line, no control character."""
+    return " ".join(_quoted(word, is_first=not at) for at, word in enumerate(words))
+
+
+def shown(words: Sequence[str]) -> str:
+    """The command for a screen, a log, a document: as `exact`, with `***` for each secret."""
+    return exact(masked(words))
+
+
+def _quoted(word: str, *, is_first: bool) -> str:
+    """As `shlex.quote`; with control or invisible characters, or bytes that are no text, as `$'…'`."""
+    if not all(map(_is_plain, word)):
+        return "$'" + "".join(map(_escaped, word)) + "'"
+    # Unquoted, `A=b` in front is an assignment, and zsh looks for the program after a leading `=`.
+    is_special = word.startswith("=") or (is_first and ("=" in word or word in _RESERVED))
+    return f"'{word}'" if is_special and shlex.quote(word) == word else shlex.quote(word)
+
+
+def _is_plain(char: str) -> bool:
+    return char.isprintable() and (char.isascii() or unicodedata.category(char) not in _MARKS)
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if _is_plain(char):
+        return char
+    try:
+        data = os.fsencode(char)
+    except UnicodeEncodeError:  # half a character, which no word of a real command holds
+        data = char.encode("utf-8", "surrogatepass")
+    # Octal ends after three digits; a hexadecimal escape would swallow the digits after it.
+    return "".join(f"\\{byte:03o}" for byte in data)
