@@ -48,7 +48,7 @@ def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: 
     """
     record = read_launch(run.path) if run is not None else None
     found = _first(run, record, tuple(explicit), os.path.abspath(project_dir or os.getcwd()))
-    return found if record is None else replace(found, remembered=_remembered(record))
+    return found if run is None or record is None else replace(found, remembered=_remembered(run.path, record))
 
 
 def _first(run: Run | None, record: LaunchRecord | None, explicit: tuple[str, ...], here: str) -> CommandSource:
@@ -70,10 +70,10 @@ def _first(run: Run | None, record: LaunchRecord | None, explicit: tuple[str, ..
     )
 
 
-def _remembered(record: LaunchRecord) -> dict[str, str]:
+def _remembered(run_dir: str, record: LaunchRecord) -> dict[str, str]:
     """What the run before had in its environment. A stranger's record has no say in what a training is started with."""
     try:
-        owner = os.stat(os.path.join(record.run_dir, LAUNCH)).st_uid
+        owner = os.stat(os.path.join(run_dir, LAUNCH)).st_uid
     except OSError:
         return {}
     return environment.restored(record) if owner in (0, os.getuid()) else {}

@@ -84,6 +84,8 @@ def masked_text(text: str) -> str:
 
 
 def _mask_value(match: re.Match[str]) -> str:
+    if match["value"].startswith(HIDDEN):
+        return match[0]
     is_secret = is_secret_name(match["name"].lstrip("-"))
     # A value may be an assignment itself: `--env=WANDB_API_KEY=…`.
     value = HIDDEN if is_secret else _ASSIGNED.sub(_mask_value, match["value"])

@@ -1,0 +1,64 @@
+"""A shown command pastes back to the same words, byte for byte, in a real shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lavender_tui.model.command_line import exact, shown
+
+# Each a word of its own; together they have met every quoting rule.
+NASTY = [
+    "a b", "it's", '"', "$HOME", "`id`", "$(id)", "-n", "--", "-", "", "~", "*", "!x", "#x", "a\\b", "\\", "A=b", "=ls",
+    "{a,b}", "l1\nl2", "\t", "\r", "\x1b[31m", "\x7f", "é", "e\u0301", "\u202e", "\u200b", "\udcff\udc80", "\udcff1",
+    "a;b", "a|b", "a&b", "<x>", "[x]", "\u00a0", "&&", "%s", "@file", "'\n'", "😀",
+]  # fmt: skip
+words = st.lists(
+    st.one_of(st.sampled_from(NASTY), st.binary(max_size=12).map(lambda data: os.fsdecode(data.replace(b"\0", b"")))),
+    max_size=6,
+)
+
+
+def pasted(line: str, directory: Path) -> list[bytes]:
+    """The words that bash makes of the line."""
+    script = directory / "pasted.sh"
+    script.write_text(f"printf '%s\\0' {line}\n", encoding="utf-8")
+    out = subprocess.run(["bash", str(script)], check=True, capture_output=True).stdout
+    return out.split(b"\0")[:-1]
+
+
+@settings(max_examples=40)
+@given(words)
+def test_bash_reads_the_shown_command_as_the_same_words(
+    tmp_path_factory: pytest.TempPathFactory, given_words: list[str]
+) -> None:
+    line = exact(["x", *given_words])
+    assert pasted(line, tmp_path_factory.getbasetemp())[1:] == [os.fsencode(word) for word in given_words]
+    assert not any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in line)
+
+
+def test_every_nasty_word_survives_the_shell(tmp_path: Path) -> None:
+    assert pasted(exact(["x", *NASTY]), tmp_path)[1:] == [os.fsencode(word) for word in NASTY]
+
+
+@pytest.mark.parametrize("program", ["A=b", "if", "time", "=x", "a b", "-x"])
+def test_the_first_word_is_a_program_and_nothing_of_the_shells(program: str, tmp_path: Path) -> None:
+    place = tmp_path / program
+    place.write_text("#!/bin/sh\nprintf '%s' \"$0 $1\"\n")
+    place.chmod(0o755)
+    script = tmp_path / "script.sh"
+    script.write_text(exact([program, "$1"]))
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", str(script)], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{place} $1"
+
+
+def test_secrets_are_shown_hidden_and_copied_whole() -> None:
+    assert shown(["python", "t.py", "--token=abc"]) == "python t.py '--token=***'"
+    assert exact(["python", "t.py", "--token=abc"]) == "python t.py --token=abc"

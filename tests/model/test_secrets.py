@@ -1,0 +1,68 @@
+"""What is hidden, and what only sounds like a secret."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lavender_tui.model.plan import Launch
+from lavender_tui.model.secrets import HIDDEN, holds_secrets, is_secret_name, masked, without_secrets
+
+SECRET = [
+    (["train.py", "--wandb-key", "abc", "--lr", "1"], ["train.py", "--wandb-key", HIDDEN, "--lr", "1"]),
+    (["--token=abc"], ["--token=***"]),
+    (["--api_key", "-x9"], ["--api_key", HIDDEN]),
+    (["+trainer.apiKey=zz"], ["+trainer.apiKey=***"]),
+    (["env", "HF_TOKEN=abc", "python"], ["env", "HF_TOKEN=***", "python"]),
+    (["--env=WANDB_API_KEY=abc"], ["--env=WANDB_API_KEY=***"]),
+    (["s3://user:pa$$@host/data"], ["s3://***@host/data"]),
+    (["--url=postgres://u:p@h:5/db"], ["--url=postgres://***@h:5/db"]),
+    (['{"api_key": "abc", "lr": 1}'], ['{"api_key": ***, "lr": 1}']),
+    (["Authorization: Bearer abc.def"], ["Authorization: ***"]),
+    (["sh", "-c", "A_PASSWORD=x python t.py --hf-token y"], ["sh", "-c", "A_PASSWORD=*** python t.py --hf-token ***"]),
+    (["--name", "hf_" + "a" * 34], ["--name", HIDDEN]),
+]
+PLAIN = [
+    ["--pad-token", "<pad>", "--max-tokens", "2048", "--tokenizer", "gpt2", "--num-key-value-heads", "8"],
+    ["--label-key", "label", "--tokens-per-batch=4096", "--keyboard", "de", "--key-dim", "64"],
+    ["https://host/path?q=1", "run@host:/data", "--monkey=1", "--compass", "x", "--author", "ada"],
+]
+
+
+@pytest.mark.parametrize(("words", "shown"), SECRET)
+def test_a_secret_among_words_is_hidden(words: list[str], shown: list[str]) -> None:
+    assert list(masked(words)) == shown and holds_secrets(words)
+    assert masked(shown) == tuple(shown)
+
+
+@pytest.mark.parametrize("words", PLAIN)
+def test_what_only_sounds_like_a_secret_is_shown(words: list[str]) -> None:
+    assert list(masked(words)) == words and not holds_secrets(words)
+
+
+@pytest.mark.parametrize("name", ["WANDB_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASS", "GITHUB_PAT"])
+def test_a_secret_variable_is_recorded_by_its_name(name: str) -> None:
+    assert is_secret_name(name)
+    assert without_secrets({name: "abc", "LR": "1"}) == {name: "not recorded", "LR": "1"}
+
+
+def test_a_variable_with_credentials_in_its_address_is_recorded_by_its_name() -> None:
+    assert without_secrets({"STORE": "https://u:p@h"}) == {"STORE": "not recorded"}
+    assert without_secrets({"PWD": "/home/ada", "TOKENIZERS_PARALLELISM": "false"}) == {
+        "PWD": "/home/ada",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def test_a_plan_on_disk_or_on_the_screen_holds_no_secret() -> None:
+    launch = Launch(backend="local", argv=("python", "--token=abc"), cwd="/", env={"MY_SECRET": "abc", "A": "b"})
+    assert "abc" not in str(launch.to_json())
+    assert launch.to_json()["env"] == {"MY_SECRET": "not recorded", "A": "b"}
+
+
+@given(st.lists(st.text(max_size=30), max_size=5))
+def test_masking_never_fails_and_masks_nothing_twice(words: list[str]) -> None:
+    once = masked(words)
+    assert len(once) == len(words)
+    assert masked(once) == once
