@@ -237,6 +237,13 @@ def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int)
     return verb("logs")(run, root=root, follow=follow, rank=rank, lines=lines)
 
 
+@cli.command(changes=False)
+@JSON
+def config(as_json: bool) -> int:
+    """Print where the settings lie and which are in force, as TOML that can be saved there."""
+    return verb("config")(as_json=as_json)
+
+
 @cli.command(changes=True)
 @click.option("--headless", is_flag=True, help="Play the whole story without a terminal and check every row.")
 @click.option("--directory", metavar="DIR", help="Where the demo works (default: ./lavender-demo).")

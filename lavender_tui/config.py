@@ -104,6 +104,37 @@ def load(environ: Mapping[str, str] = os.environ) -> tuple[Config, tuple[str, ..
     return config, (*notices, *more)
 
 
+def origins(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Of each setting, by its dotted name: "default", the file's path or the variable that it was taken from."""
+    path = config_path(environ)
+    found = dict.fromkeys(_names(Config()), "default")
+    for name in _taken(Config(), _read_file(path)):
+        found[name] = path
+    for name in _taken(Config(), _from_environment(Config(), PREFIX, environ)):
+        found[name] = PREFIX + name.replace(".", "_").upper()
+    return found
+
+
+def _names(settings: Any, before: str = "") -> list[str]:
+    names: list[str] = []
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        names += _names(value, f"{before}{field.name}.") if is_dataclass(value) else [before + field.name]
+    return names
+
+
+def _taken(settings: Any, values: Mapping[str, Any], before: str = "") -> list[str]:
+    """The dotted names of the values that are good ones."""
+    names: list[str] = []
+    for name, value in values.items():
+        inner = getattr(settings, name, None) if name else None
+        if is_dataclass(inner) and isinstance(value, Mapping):
+            names += _taken(inner, value, f"{before}{name}.")
+        elif not overlay(settings, {name: value}, where="")[1]:
+            names.append(before + name)
+    return names
+
+
 def _read_file(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
@@ -139,14 +170,15 @@ def overlay(settings: _Settings, values: Mapping[str, Any], *, where: str) -> tu
             notices += more
         else:
             try:
-                settings = replace(settings, **{name: _as(type(before), value)})  # type: ignore[type-var]
+                settings = replace(settings, **{name: _as(getattr(type(settings)(), name), value)})  # type: ignore[type-var]
             except ValueError:
                 notices.append(f"{where}: {name} can't be {value!r}; {before!r} is used")
     return settings, tuple(notices)
 
 
-def _as(kind: type, value: Any) -> Any:
-    """`value` as the setting's type. Raises ValueError."""
+def _as(default: Any, value: Any) -> Any:
+    """`value` as the default's type; a text may be empty where the default is. Raises ValueError."""
+    kind = type(default)
     if kind is bool:
         words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
         if isinstance(value, bool):
@@ -168,6 +200,6 @@ def _as(kind: type, value: Any) -> Any:
         if not isinstance(words_of, list) or not all(isinstance(word, str) for word in words_of):
             raise ValueError(value)
         return tuple(words_of)
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not (value or value == default):
         raise ValueError(value)
     return value

@@ -1,47 +1,57 @@
-"""Settings: flag > environment > file > default; tables in tables; a bad value costs a sentence, never the start."""
+"""The settings: where they come from, what a bad one does, what is printed of them."""
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from lavender_tui.config import Config, SlurmSettings, load
+from lavender_tui.cli import run
+from lavender_tui.config import Config, load, origins
 
 
-def settings(tmp_path: Path, text: str = "", **environ: str) -> tuple[Config, tuple[str, ...]]:
-    path = tmp_path / "config.toml"
-    path.write_text(text)
-    return load({"LAVENDER_TUI_CONFIG": str(path), **environ})
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "settings.toml"
+    monkeypatch.setenv("LAVENDER_TUI_CONFIG", str(path))
+    return path
 
 
-def test_a_table_is_read_from_the_file_and_the_environment_wins(tmp_path: Path) -> None:
-    text = '[slurm]\npartition = "gpu"\ntime = "4:00:00"\nnodes = 2\noptions = ["--mem=0", "--comment=a b"]\n'
-    config, notices = settings(tmp_path, text, LAVENDER_TUI_SLURM_NODES="4", LAVENDER_TUI_ROOT="runs")
-    assert config.slurm == SlurmSettings(partition="gpu", time="4:00:00", nodes=4, options=("--mem=0", "--comment=a b"))
-    assert config.root == "runs" and notices == ()
+def test_what_is_printed_can_be_saved_and_means_the_same(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text('theme = "nord"\npoll_seconds = 5\n[slurm]\npartition = "gpu"\noptions = ["--mem=0"]\n')
+    before = load()
+    assert run(["config"]) == 0
+    printed = capsys.readouterr().out
+    assert str(file) in printed and f'theme = "nord"   # {file}' in printed
+    file.write_text(printed)
+    assert load() == before and before[0].slurm.options == ("--mem=0",)
+    assert set(tomllib.loads(printed)) == set(Config.__dataclass_fields__)
 
 
-def test_words_in_a_variable_are_split_as_a_shell_would(tmp_path: Path) -> None:
-    config, _ = settings(tmp_path, LAVENDER_TUI_SLURM_OPTIONS="--mem=0 --comment='a b'")
-    assert config.slurm.options == ("--mem=0", "--comment=a b")
+def test_the_origin_of_each_is_said(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text('theme = "nord"\nmouse = "perhaps"\n')
+    environ = {"LAVENDER_TUI_CONFIG": str(file), "LAVENDER_TUI_ROOT": "here", "LAVENDER_TUI_SLURM_TIME": "60"}
+    found = origins(environ)
+    assert found["theme"] == str(file) and found["root"] == "LAVENDER_TUI_ROOT" and found["mouse"] == "default"
+    assert found["slurm.time"] == "LAVENDER_TUI_SLURM_TIME" and found["slurm.gres"] == "default"
+    assert run(["config", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["settings"]["mouse"] is True and "mouse can't be 'perhaps'" in told.err
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "partition = 3", 'partition = "a b"', 'partition = ""', 'gres = "gpu\\n4"', "time = 60", 'time = "soon"',
-        "nodes = 0", "nodes = true", 'nodes = "many"', "nodes = [1]", "options = 5", "options = [1]",
-        'options = ["job.sh"]', "signal_seconds = -1", "signal_seconds = 100000", "unknown = 1",
-    ],
-)  # fmt: skip
-def test_a_bad_value_is_said_once_and_the_default_is_used(tmp_path: Path, line: str) -> None:
-    config, notices = settings(tmp_path, f"[slurm]\n{line}\naccount = 'kept'\n")
-    assert config == Config(slurm=SlurmSettings(account="kept"))
-    assert len(notices) == 1 and line.split()[0] in notices[0]
-
-
-@pytest.mark.parametrize("text", ["slurm = 3", "root = 1", "[root]\na = 1", "not toml"])
-def test_what_is_no_table_is_said_too(tmp_path: Path, text: str) -> None:
-    config, notices = settings(tmp_path, text)
+@pytest.mark.parametrize("content", [b"theme = [", b"\xff\xfe", b"slurm = 3\n", b"[theme]\na = 1\n", b"unknown = 1\n"])
+def test_a_bad_file_is_one_sentence_and_the_defaults(
+    file: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(content)
+    config, notices = load()
     assert config == Config() and len(notices) == 1
+    assert run(["config"]) == 0
+    assert "Traceback" not in (told := capsys.readouterr()).err and str(file) in told.err
+
+
+def test_without_a_file_the_defaults_are_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config"]) == 0
+    assert "not there" in capsys.readouterr().out and not file.exists()
