@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lavender_tui.errors import BadState
 from lavender_tui.model.secrets import masked, without_secrets
+
+if TYPE_CHECKING:
+    from lavender_tui.model.checkpoint import Checkpoint
 
 FORMAT = "lavender-resume-plan"
 VERSION = 1
@@ -166,11 +169,18 @@ class ResumePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A plan together with everything that was checked; `plan` is None only where nothing could be planned."""
+    """A plan together with everything that was checked; `plan` is None only where nothing could be planned.
+
+    `checkpoint` is the one that was chosen. `spike` says in words where the loss jumped before that one was saved, or
+    which jump was gone back before; `before_spike` is the newest checkpoint from before it, if there is one.
+    """
 
     plan: ResumePlan | None
     checks: tuple[Check, ...]
     passed_over: tuple[tuple[str, str], ...] = ()  # (checkpoint path, why it was passed over), newest first
+    checkpoint: Checkpoint | None = None
+    before_spike: Checkpoint | None = None
+    spike: str | None = None
 
     @property
     def is_refused(self) -> bool:

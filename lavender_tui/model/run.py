@@ -124,6 +124,7 @@ class Run:
     losses_by: str = "step"  # what LossPoint.step counts: "step", or "save" where the checkpoints tell no step
     begin: Begin | None = None  # what the training wrote when it began
     proof: Proof | None = None  # did it carry on? Only for a run with a resume plan
+    known_bad: tuple[tuple[str, str], ...] = ()  # (checkpoint's path, why): no default while there is another one
     warnings: tuple[str, ...] = ()
     request: StopRequest | None = None  # from request.json: what it is asked for and has not come to yet
 

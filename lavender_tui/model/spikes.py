@@ -28,13 +28,14 @@ OF_THE_WAY = 0.05  # of the range since the beginning: near a loss of 0 a share 
 class Spike:
     """A jump of the loss at `step`: from the usual `before` to `after`, None where that was no finite number.
 
-    `index` is the place of its first value in the series.
+    `index` is the place of its first value in the series; values above `limit` count as still up.
     """
 
     step: int
     index: int
     before: float
     after: float | None
+    limit: float
 
     def __str__(self) -> str:
         after = "no number" if self.after is None else f"{self.after:.4g}"
@@ -65,7 +66,9 @@ def spikes(points: Sequence[LossPoint]) -> tuple[Spike, ...]:
             continue  # never was a number: nothing to go back to
         if point.loss is None or (above and (is_up or _lasts(values[place : place + FOLLOWING], usual, limit or 0.0))):
             if not is_up:
-                found.append(Spike(step=point.step, index=index, before=median(usual), after=point.loss))
+                middle = median(usual)
+                highest_usual = middle + (limit if limit is not None else SHARE * abs(middle))
+                found.append(Spike(step=point.step, index=index, before=middle, after=point.loss, limit=highest_usual))
             is_up = True
             continue
         is_up = False
@@ -74,6 +77,12 @@ def spikes(points: Sequence[LossPoint]) -> tuple[Spike, ...]:
         usual = [*usual[1 - WINDOW :], point.loss]
         lowest, highest = min(lowest, point.loss), max(highest, point.loss)
     return tuple(found)
+
+
+def is_still_up(spike: Spike, values: Sequence[float | None]) -> bool:
+    """Are most of the last of these values, oldest first, as high as the jump, or no numbers?"""
+    last = values[-FOLLOWING:]
+    return 2 * sum(value is None or value > spike.limit for value in last) > len(last)
 
 
 def _limit(usual: Sequence[float], way: float) -> float:

@@ -69,6 +69,12 @@ def stage_after(stage: str | None) -> str | None:
     return {before: after for before, after in itertools.pairwise(STAGES) if after != "final"}.get(stage or "")
 
 
+def stages_after(stage: str | None) -> tuple[str, ...]:
+    """The stages that may follow, the usual one first: after one that isn't known, any but the first."""
+    usual = [one for one in STAGES if one != "final"]
+    return tuple(usual[usual.index(stage) + 1 :] if stage in usual else usual[1:])
+
+
 def is_training_over(checkpoint: Checkpoint) -> bool:
     """The last epoch is complete, or the final stage is saved: there is nothing left to resume."""
     if checkpoint.stage == "final":

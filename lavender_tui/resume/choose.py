@@ -33,7 +33,8 @@ class Chosen:
     """`run` is the run that the checkpoint lies in, None where its directory is none; `named`: by the user.
 
     `known_bad`: why it is suspected, though it was chosen; `spike` the jump of the loss that is gone back before.
-    `problem` says what was asked for and isn't there, where no checkpoint was chosen.
+    `behind`: the jump that the checkpoint was saved after, and what is from before it. `problem` says what was asked
+    for and isn't there, where no checkpoint was chosen.
     """
 
     run: Run | None
@@ -42,6 +43,7 @@ class Chosen:
     named: bool = False
     known_bad: str | None = None
     spike: str | None = None
+    behind: going_back.Back | None = None
     problem: str = ""
 
     @property
@@ -64,19 +66,23 @@ def choose(target: Target, options: Options, index: Index | None = None) -> Chos
     if len(target.paths) == 1 and not os.path.isdir(target.paths[0]):
         if options.before_spike:
             raise UsageError("one checkpoint is named already", where=target.paths[0], hint="Name its run instead")
-        chosen = _named(target.paths[0], index)
-        return replace(chosen, known_bad=_Suspects((), options, index).why(chosen.run, chosen.checkpoint))
+        return _with_suspicions(_named(target.paths[0], index), _Suspects((), options, index), index)
     runs = scan(target.paths, index=index)
     suspects = _Suspects(runs, options, index)
     if options.before_spike:
         return _before_spike(runs, options, index, suspects)
     choice = over_runs(runs, options.stage, but_not=options.next_stage, bad=suspects.of)
-    return Chosen(
-        run=choice.run,
-        checkpoint=choice.checkpoint,
-        passed_over=choice.passed_over,
-        known_bad=suspects.why(choice.run, choice.checkpoint),
-    )
+    chosen = Chosen(run=choice.run, checkpoint=choice.checkpoint, passed_over=choice.passed_over)
+    return _with_suspicions(chosen, suspects, index)
+
+
+def _with_suspicions(chosen: Chosen, suspects: _Suspects, index: Index) -> Chosen:
+    """What speaks against a checkpoint that is whole: a resume from it broke, or the loss had jumped before it."""
+    run, checkpoint = chosen.run, chosen.checkpoint
+    if run is None or checkpoint is None:
+        return chosen
+    behind = going_back.behind_a_spike(run, checkpoint, find=lambda path: _run_at(path, index), bad=suspects.of)
+    return replace(chosen, known_bad=suspects.of(run).get(checkpoint.path), behind=behind)
 
 
 def _before_spike(runs: Sequence[Run], options: Options, index: Index, suspects: _Suspects) -> Chosen:
@@ -102,11 +108,6 @@ class _Suspects:
         if run.path not in self._known:
             self._known[run.path] = suspects(run.checkpoints, self._followers(run))
         return self._known[run.path]
-
-    def why(self, run: Run | None, checkpoint: Checkpoint | None) -> str | None:
-        if run is None or checkpoint is None:
-            return None
-        return self.of(run).get(checkpoint.path)
 
     def _followers(self, run: Run) -> Sequence[Run]:
         """Among the runs of the root; of a run that was named alone, those beside it."""

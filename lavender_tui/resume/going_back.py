@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import in_run, run_order, why_passed_over
 from lavender_tui.model.run import LossPoint, Run
-from lavender_tui.model.spikes import Spike, newest_spike
+from lavender_tui.model.spikes import Spike, is_still_up, newest_spike
 
 MOST_GENERATIONS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """`checkpoint` None: `problem` says why. `spike` is the jump that was found."""
+    """`checkpoint` None: `problem` says why. `spike` is the jump that was found, `reached` the saves made after it."""
 
     run: Run | None = None
     checkpoint: Checkpoint | None = None
     passed_over: tuple[tuple[str, str], ...] = ()
     spike: Spike | None = None
     problem: str = ""
+    reached: frozenset[str] = frozenset()  # paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,42 @@ def before_spike(
     spike = newest_spike(points)
     if spike is None:
         return Back(problem=f"the loss of {newest.name} has no jump ({len(points)} values)")
+    after = frozenset(one.checkpoint.path for place, one in enumerate(saves) if reached(place, spike))
     passed: list[tuple[str, str]] = []
-    for place in range(len(saves) - 1, -1, -1):
-        why = _why_not(saves[place], reached(place, spike), spike, bad)
+    for one in reversed(saves):
+        why = _why_not(one, one.checkpoint.path in after, spike, bad)
         if why is None:
-            one = saves[place]
-            return Back(run=one.run, checkpoint=one.checkpoint, passed_over=tuple(passed), spike=spike)
-        passed.append((saves[place].checkpoint.path, why))
-    return Back(passed_over=tuple(passed), spike=spike, problem=f"no usable checkpoint is from before the jump {spike}")
+            return Back(run=one.run, checkpoint=one.checkpoint, passed_over=tuple(passed), spike=spike, reached=after)
+        passed.append((one.checkpoint.path, why))
+    problem = f"no usable checkpoint is from before the jump {spike}"
+    return Back(passed_over=tuple(passed), spike=spike, problem=problem, reached=after)
+
+
+def behind_a_spike(
+    run: Run, checkpoint: Checkpoint, *, find: Callable[[str], Run | None], bad: Callable[[Run], Mapping[str, str]]
+) -> Back | None:
+    """Where to go back to, if the loss jumped in this run before the checkpoint was saved and hasn't come down again.
+
+    None where it didn't. The runs before are looked at only where there is such a jump: reading them takes its time.
+    """
+    here = before_spike([run], checkpoint.stage, find=lambda _: None, bad=bad)
+    if here.spike is None or checkpoint.path not in here.reached:
+        return None
+    if not is_still_up(here.spike, _losses_between(run, here.spike.step, checkpoint)):
+        return None
+    if here.checkpoint is not None or run.resumed_from is None:
+        return here
+    return before_spike([run], checkpoint.stage, find=find, bad=bad)
+
+
+def _losses_between(run: Run, first: int, checkpoint: Checkpoint) -> list[float | None]:
+    """The losses from step `first` to the checkpoint, else its own."""
+    if run.losses_by == "step" and checkpoint.step is not None:
+        logged = [one for one in run.losses if first <= one.step <= checkpoint.step]
+        found = [one.loss for one in logged if one.loss is not None or one.is_no_number]
+        if found:
+            return found
+    return [checkpoint.loss]
 
 
 def _has_a_part(run: Run, stage: str | None) -> bool:

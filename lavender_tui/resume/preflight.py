@@ -44,10 +44,12 @@ def preflight(it: Situation) -> tuple[Check, ...]:
 
 def _epoch(it: Situation) -> list[Check]:
     one = it.checkpoint
-    said = f"epoch {text.count(one.epoch)} of {text.count(one.epochs)}, epoch_complete {one.epoch_complete}"
+    said = f"{_epoch_words(one)}, epoch_complete {one.epoch_complete}"
     if is_training_over(one):
-        what = f"nothing is left to train: stage {text.clean(one.stage)}, {said}"
-        return [refuse("epoch.over", what, text.clean(one.path), _after_the_end(one))]
+        end = (
+            "the final stage is saved" if one.stage == "final" else f"{_stage_words(one)} completed {_epoch_words(one)}"
+        )
+        return [refuse("epoch.over", f"nothing is left to train: {end}", text.clean(one.path), _after_the_end(one))]
     if it.epoch is None:
         if it.epoch_may_be_absent and it.policy is Policy.REPLAY_EPOCH:
             what = "the checkpoint counts no epochs: the training itself must know where it goes on"
@@ -66,6 +68,14 @@ def _epoch(it: Situation) -> list[Check]:
             return [refuse("epoch.over", f"{what}: nothing is left to train", said, "raise the script's epochs first")]
         return [warn("epoch.rule", what, said, "the script must know of more epochs")]
     return [passed("epoch.rule", f"{it.policy.value}: {_start_in_words(it)}", said)]
+
+
+def _stage_words(one: Checkpoint) -> str:
+    return f"stage {text.clean(one.stage)}" if one.stage else "it"
+
+
+def _epoch_words(one: Checkpoint) -> str:
+    return f"epoch {text.count(one.epoch)} of {text.count(one.epochs)}"
 
 
 def _after_the_end(one: Checkpoint) -> str:

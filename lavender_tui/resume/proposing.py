@@ -60,6 +60,9 @@ def propose(target: Target, options: Options | None = None, *, index: Index | No
         options=options,
         root=it.root,
         command=it.command,
+        checkpoint=chosen.checkpoint,
+        before_spike=chosen.behind.checkpoint if chosen.behind is not None else None,
+        spike=str(chosen.behind.spike) if chosen.behind is not None else chosen.spike,
         states=tuple(state.state for state in it.set.states) if it.policy is Policy.EXACT else (),
         files=files,
     )
@@ -107,6 +110,7 @@ def _situation(chosen: Chosen, options: Options) -> tuple[Situation, tuple[tuple
         scheduler_epoch=gathered.scheduler_epoch,
         known_bad=chosen.known_bad,
         spike=chosen.spike,
+        behind=chosen.behind,
     )
     return it, gathered.files
 

@@ -14,6 +14,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.start import missed_scheduler_steps, policy_epoch
 from lavender_tui.model.state_rules import SaveFacts, agreement, is_done, work_key
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
+from lavender_tui.resume.going_back import Back
 from lavender_tui.resume.request import Options
 
 
@@ -42,6 +43,7 @@ class Situation:
     scheduler_epoch: int | None = None  # last_epoch of the saved scheduler
     known_bad: str | None = None  # why the checkpoint is suspected
     spike: str | None = None  # the jump of the loss that is gone back before, in words
+    behind: Back | None = None  # the jump that the checkpoint was saved after
 
     @property
     def num_splits(self) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check
 from lavender_tui.model.start import is_training_over
 from lavender_tui.model.state_rules import passed, refuse, warn
+from lavender_tui.resume.going_back import Back
 from lavender_tui.resume.situation import Situation
 
 # What may stand in a checkpoint's file name, as the training writes it.
@@ -33,7 +35,8 @@ def stage_checks(it: Situation) -> list[Check]:
 
 def _begins(it: Situation, stage: str) -> Check:
     one = it.checkpoint
-    what = f"stage {stage} starts from the weights of stage {text.clean(one.stage)}"
+    before = f"stage {text.clean(one.stage)}" if one.stage else text.clean(os.path.basename(one.path), 120)
+    what = f"stage {stage} starts from the weights of {before}"
     if is_training_over(one):
         return passed("stage.next", what, FRESH)
     unfinished = f"{what}, which was not over (epoch {text.count(one.epoch)} of {text.count(one.epochs)})"
@@ -70,8 +73,18 @@ def known_bad_checks(it: Situation) -> list[Check]:
 
 
 def spike_checks(it: Situation) -> list[Check]:
-    """The jump of the loss that is gone back before."""
+    """The jump of the loss that is gone back before, or that the checkpoint was saved after."""
+    if it.behind is not None:
+        return [_behind(it.behind)]
     if it.spike is None:
         return []
     what = f"goes back before the jump of the loss {text.clean(it.spike)}"
     return [passed("spike.before", what, "the same rows come again; --policy skip-epoch leaves the epoch's rest out")]
+
+
+def _behind(back: Back) -> Check:
+    what = f"the loss jumped before this checkpoint was saved, {text.clean(back.spike)}"
+    if back.checkpoint is None:
+        return warn("spike.after", what, remedy="no usable checkpoint is from before it: look at the curve first")
+    before = text.clean(os.path.basename(back.checkpoint.path), 120)
+    return warn("spike.after", what, remedy=f"go back before it, to {before} (--before-spike)")

@@ -16,6 +16,8 @@ _MOST_RANKS, _MOST_MARKS = 8, 8
 
 def lines(plan: ResumePlan, checkpoint: Checkpoint | None) -> list[list[Span]]:
     """Label and words, a line each."""
+    if plan.start.stage is not None:
+        return _new_stage(plan)
     return [
         _line("starts", _start(plan)),
         _line("repeats", _repeats(plan)),
@@ -28,17 +30,34 @@ def lines(plan: ResumePlan, checkpoint: Checkpoint | None) -> list[list[Span]]:
 
 def launched_words(plan: ResumePlan) -> str:
     """What was done, in one line: "on 4 ranks, from pretrain 0008, epoch 4, row 1,344"."""
-    source = plan.source
-    stage = [text.clean(source.stage, 20)] if source.stage else []
-    count = [text.save_count(source.save_count)] if source.save_count is not None else []
-    name = " ".join([*stage, *count]) or text.clean(source.checkpoint.rsplit("/", 1)[-1], 60)
-    parts = [f"on {text.plural(plan.world_size, 'rank')}", f"from {name}", f"epoch {plan.start.epoch}"]
+    name = _source_name(plan)
+    ranks = f"on {text.plural(plan.world_size, 'rank')}"
+    if plan.start.stage is not None:
+        return f"{ranks}, stage {text.clean(plan.start.stage, 20)} from the weights of {name}"
+    parts = [ranks, f"from {name}", f"epoch {plan.start.epoch}"]
     read = consumed(plan)
     if plan.start.policy is not Policy.EXACT:
         parts.append("from its first batch")
     elif read is not None:
         parts.append(f"row {text.count(read)}")
     return ", ".join(parts)
+
+
+def _source_name(plan: ResumePlan) -> str:
+    """ "pretrain 0060", else the file's name."""
+    source = plan.source
+    stage = [text.clean(source.stage, 20)] if source.stage else []
+    count = [text.save_count(source.save_count)] if source.save_count is not None else []
+    return " ".join([*stage, *count]) or text.clean(source.checkpoint.rsplit("/", 1)[-1], 60)
+
+
+def _new_stage(plan: ResumePlan) -> list[list[Span]]:
+    return [
+        _line("starts", f"stage {text.clean(plan.start.stage, 20)}, epoch 1, from its first row"),
+        _line("takes", f"the weights of {_source_name(plan)}"),
+        _line("fresh", "optimizer, schedule, position in the data, steps counted from 0"),
+        *_ranks(plan),
+    ]
 
 
 def _line(label: str, words: str) -> list[Span]:

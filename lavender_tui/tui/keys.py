@@ -80,6 +80,14 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="The next row; shift+tab or ↑ ↓ as well",
     ),
     Key(
+        id="sheet.mend", keys="m", action="mend", label="mend", places=(RESUME,), changes=False,
+        help="Where something refuses: take the nearest choice that works, as the last line says",
+    ),
+    Key(
+        id="sheet.before", keys="b", action="before_spike", label="before the jump", places=(RESUME,), changes=False,
+        help="Go back to the newest save from before the loss jumped; once more: to the newest of all",
+    ),
+    Key(
         id="sheet.verify", keys="v", action="verify", label="verify", places=(RESUME,),
         changes=False, help="Read the whole checkpoint and open the table now: checksums, NaN, rows; esc stops it",
     ),

@@ -11,51 +11,59 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import in_run, why_passed_over
 from lavender_tui.model.plan import Check, Policy, Proposal, Verdict
 from lavender_tui.model.run import Run
-from lavender_tui.model.start import default_policy
+from lavender_tui.model.start import default_policy, is_training_over, stages_after
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
 from lavender_tui.tui import ages
+from lavender_tui.tui.mends import CHECKPOINT, LAUNCHER, POLICY, STAGE, WORKERS, WORLD, Mend, mend_of, row_of
 from lavender_tui.tui.outlook import checkpoint_words
 
-CHECKPOINT, WORLD, WORKERS, POLICY, LAUNCHER = "checkpoint", "world_size", "workers", "policy", "launcher"
-ROWS = (CHECKPOINT, WORLD, WORKERS, POLICY, LAUNCHER)
+ROWS = (CHECKPOINT, STAGE, WORLD, WORKERS, POLICY, LAUNCHER)
+FRESH = "only the weights are taken: optimizer, schedule and data position start fresh"
 _USUAL_SIZES = (1, 2, 4, 8)
 _BACKENDS = ("torchrun", "local")
-# Which row a check is shown at: the first row one of whose words is in the check's id.
-_ROW_WORDS = (
-    (WORKERS, ("worker",)),
-    (WORLD, ("topology", "world", "batch", "devices")),
-    (POLICY, ("policy", "epoch", "start")),
-    (LAUNCHER, ("command", "launch", "backend", "place", "port")),
-)
 
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """A row to draw: its options, the selected one, a quiet note beside it and a remark below it."""
+    """A row to draw: its options, the selected one, a quiet note beside it and a remark below it.
+
+    `is_wrong`: the remark says why it can't be so; `is_doubtful`: what one should know first.
+    """
 
     options: tuple[str, ...]
     selected: int
     note: str = ""
     remark: str = ""
     is_wrong: bool = False
+    is_doubtful: bool = False
     is_typed: bool = False
 
 
 @dataclass(slots=True)
 class Sheet:
-    """Choices of one resume. What the person didn't touch follows the proposal's defaults."""
+    """Choices of one resume. What the person didn't touch follows the proposal's defaults.
+
+    `is_before_spike`: the checkpoint is the newest from before the loss jumped. `mend` is the nearest choice that
+    works, where something refuses; `proposal` the answer to what is chosen, None until it is there.
+    """
 
     run: Run
     world_size: int | None = None
     checkpoint: Checkpoint | None = None
+    is_before_spike: bool = False
+    mend: Mend | None = None
+    proposal: Proposal | None = None
     touched: dict[str, Any] = field(default_factory=dict)
     plan_values: dict[str, Any] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.checkpoint = in_run(self.run.checkpoints).checkpoint
+        self.checkpoint = self._newest()
         if self.world_size is not None:
             self.touched[WORLD] = self.world_size
+
+    def _newest(self) -> Checkpoint | None:
+        return in_run(self.run.checkpoints, bad=dict(self.run.known_bad)).checkpoint
 
     # What is asked
 
@@ -68,6 +76,8 @@ class Sheet:
     def options(self) -> dict[str, Any]:
         """The options of a resume that differ from its defaults."""
         return {
+            "before_spike": self.is_before_spike,
+            "next_stage": self.touched.get(STAGE),
             "world_size": self.touched.get(WORLD),
             "num_workers": self.touched.get(WORKERS),
             "policy": self.touched.get(POLICY),
@@ -78,22 +88,32 @@ class Sheet:
 
     def adopt(self, proposal: Proposal | None) -> None:
         """Take over what the proposal decided, and which rows it refuses."""
-        self.refusals = {}
+        self.refusals, self.proposal, self.mend = {}, proposal, None
         if proposal is None:
             return
+        if proposal.checkpoint is not None:
+            self.checkpoint = self._own(proposal.checkpoint)
         for check in proposal.checks:
             if check.verdict is Verdict.REFUSE:
-                self.refusals.setdefault(row_of(check), _sentence(check))
-        plan = proposal.plan
-        if plan is None:
-            return
-        self.plan_values = {
-            WORLD: plan.world_size, WORKERS: plan.batch.num_workers, POLICY: plan.start.policy,
-            LAUNCHER: plan.launch.backend,
-        }  # fmt: skip
-        chosen = [one for one in self.run.checkpoints if one.path == plan.source.checkpoint]
-        if chosen:
-            self.checkpoint = chosen[0]
+                self.refusals.setdefault(self._row_of(check), _sentence(check))
+        if (plan := proposal.plan) is not None:
+            self.plan_values = {
+                WORLD: plan.world_size, WORKERS: plan.batch.num_workers, POLICY: plan.start.policy,
+                LAUNCHER: plan.launch.backend,
+            }  # fmt: skip
+        found = mend_of(proposal, self)
+        if found is not None:
+            mended, self.mend = found
+            self.refusals[self._row_of(mended)] = text.clean(f"{mended.what} → m {self.mend.words}", 400)
+
+    def _own(self, checkpoint: Checkpoint) -> Checkpoint:
+        """As the run has it; one of a run before this is none of its own."""
+        return next((one for one in self.run.checkpoints if one.path == checkpoint.path), checkpoint)
+
+    def _row_of(self, check: Check) -> str:
+        """The end of a training is mended by the stage, not by another epoch."""
+        is_end = check.id == "epoch.over" and self.checkpoint is not None and is_training_over(self.checkpoint)
+        return STAGE if is_end else row_of(check)
 
     # Values
 
@@ -105,8 +125,8 @@ class Sheet:
 
     def _guess(self, row: str) -> Any:
         checkpoint = self.checkpoint
-        if row == CHECKPOINT:
-            return checkpoint
+        if row in (CHECKPOINT, STAGE):
+            return checkpoint if row == CHECKPOINT else None
         if row == WORLD:
             before = (checkpoint.world_size if checkpoint else None) or self.run.world_size or 1
             return nearest_allowed(before, self.num_splits)
@@ -118,7 +138,12 @@ class Sheet:
 
     @property
     def num_splits(self) -> int | None:
-        return self.checkpoint.rank_states.num_splits if self.checkpoint else None
+        """A new stage takes over no position, so that nothing has to be shared."""
+        return self.checkpoint.rank_states.num_splits if self.checkpoint and not self.begins_stage else None
+
+    @property
+    def begins_stage(self) -> bool:
+        return self.touched.get(STAGE) is not None
 
     def choices(self, row: str) -> list[Any]:
         """What ← and → walk through, the chosen value among them."""
@@ -126,7 +151,13 @@ class Sheet:
 
     def _checkpoint_choices(self) -> list[Any]:
         usable = [one for one in self.run.checkpoints if one.is_usable]
-        return sorted(usable, key=lambda one: one.order, reverse=True)
+        newest_first: list[Any] = sorted(usable, key=lambda one: one.order, reverse=True)
+        is_foreign = self.checkpoint is not None and self.checkpoint not in newest_first
+        return [*newest_first, self.checkpoint] if is_foreign and self.checkpoint.is_usable else newest_first  # type: ignore[union-attr]
+
+    def _stage_choices(self) -> list[Any]:
+        """None goes on with the saved one."""
+        return [None, *(stages_after(self.checkpoint.stage) if self.checkpoint is not None else ())]
 
     def _world_size_choices(self) -> list[Any]:
         if self.num_splits is not None:
@@ -143,6 +174,8 @@ class Sheet:
         checkpoint = self.checkpoint
         if checkpoint is None:
             return [Policy.REPLAY_EPOCH]
+        if self.begins_stage:
+            return [Policy.NEXT_EPOCH]
         if checkpoint.epoch_complete:
             return [Policy.NEXT_EPOCH, Policy.REPLAY_EPOCH]
         exact = [Policy.EXACT] if checkpoint.rank_states.complete else []
@@ -172,12 +205,31 @@ class Sheet:
         return True
 
     def choose(self, row: str, value: Any) -> None:
-        """Choose a value; another checkpoint makes the values that it decides follow it again."""
-        self.touched[row] = value
+        """Choose a value (None: the default again); what a checkpoint or a stage decides follows it again."""
+        if value is None:
+            self.touched.pop(row, None)
+        else:
+            self.touched[row] = value
         if row == CHECKPOINT:
-            self.checkpoint = value
+            self.is_before_spike = False
+            self.checkpoint = value if value is not None else self._newest()
+        if row in (CHECKPOINT, STAGE):
             self.plan_values = {}
             self.touched.pop(POLICY, None)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Is there a checkpoint from before a jump of the loss, or has it been chosen?"""
+        return self.is_before_spike or (self.proposal is not None and self.proposal.before_spike is not None)
+
+    def go_back(self) -> None:
+        """To the newest checkpoint from before the jump; once more: to the newest of all."""
+        back = not self.is_before_spike
+        before = self.proposal.before_spike if self.proposal is not None else None
+        self.choose(CHECKPOINT, None)
+        if back:
+            self.is_before_spike = True
+            self.checkpoint = self._own(before) if before is not None else self.checkpoint
 
     # What is shown
 
@@ -193,7 +245,8 @@ class Sheet:
             options=tuple(labels),
             selected=len(labels) - 1 if is_typed else choices.index(value),
             note=self._note(row),
-            remark=remark or "",
+            remark=remark,
+            is_doubtful=row == CHECKPOINT and remark.startswith("! "),
             is_wrong=row in self.refusals or (row in (WORLD, WORKERS) and is_typed and self.num_splits is not None),
             is_typed=is_typed,
         )
@@ -202,18 +255,38 @@ class Sheet:
         if row == CHECKPOINT:
             if value is None:
                 return "none usable"
-            return f"{checkpoint_words(value)}  {ages.since(ages.saved_at(value), now)}"
+            return f"{checkpoint_words(value)}{self._elsewhere(value)}  {ages.since(ages.saved_at(value), now)}"
+        if row == STAGE:
+            return self._stage_label(value)
+        if row == POLICY and self.begins_stage:
+            return "from its first row"
         if row == POLICY:
             return str(getattr(value, "value", value)).replace("-", " ")
         return text.clean(value, 30)
 
+    def _stage_label(self, value: str | None) -> str:
+        if value is not None:
+            is_next = self.choices(STAGE)[1:2] == [value]
+            return f"start {text.clean(value, 20)}" if is_next else text.clean(value, 20)
+        own = self.checkpoint.stage if self.checkpoint is not None else None
+        return f"go on with {text.clean(own, 20)}" if own else "go on"
+
+    def _elsewhere(self, checkpoint: Checkpoint) -> str:
+        """The run of a checkpoint that is none of this one's."""
+        run = checkpoint.path.rpartition("/")[0]
+        return "" if run == self.run.path else f" of {text.clean(run.rpartition('/')[2], 40)}"
+
     def _note(self, row: str) -> str:
+        if row == CHECKPOINT and self.is_before_spike:
+            return "before the jump"
         if row == CHECKPOINT:
             choices = self._checkpoint_choices()
             if len(choices) < 2 or self.checkpoint not in choices:
                 return ""
             place = choices.index(self.checkpoint)
             return "newest whole" if place == 0 else f"{place} before newest"
+        if row == WORLD and self.begins_stage:
+            return "a new stage: any"
         if row == WORLD:
             return f"num_splits {self.num_splits}" if self.num_splits else "no splits known: any"
         return "per rank" if row == WORKERS else ""
@@ -223,7 +296,22 @@ class Sheet:
             return f"✗ {self.refusals[row]}"
         if row in (WORLD, WORKERS) and is_typed and self.num_splits:
             return f"✗ {self._why_not(row, value)}"
-        return self._passed_over() if row == CHECKPOINT else ""
+        if row == STAGE and value is not None:
+            return FRESH
+        return (self._jumped() or self._passed_over()) if row == CHECKPOINT else ""
+
+    def _jumped(self) -> str:
+        """What a key goes back before; what was gone back before."""
+        proposal = self.proposal
+        if proposal is None or proposal.spike is None:
+            return ""
+        spike = text.clean(proposal.spike, 80)
+        if self.is_before_spike:
+            return f"goes back before the jump of the loss {spike}; b takes the newest again"
+        if proposal.before_spike is None:
+            return f"! the loss jumped {spike}, and no usable save is from before it"
+        words = checkpoint_words(proposal.before_spike) + self._elsewhere(proposal.before_spike)
+        return f"! the loss jumped {spike}: b goes back before it, to {words}"
 
     def _why_not(self, row: str, value: Any) -> str:
         allowed = " ".join(map(str, self.choices(row)))
@@ -235,20 +323,13 @@ class Sheet:
         """Why newer files than the chosen one aren't the default."""
         if CHECKPOINT in self.touched:
             return ""
-        passed = in_run(self.run.checkpoints).passed_over
+        shown = self.proposal.passed_over if self.proposal is not None else ()
+        passed = shown or in_run(self.run.checkpoints, bad=dict(self.run.known_bad)).passed_over
         if not passed:
             return ""
         path, why = passed[0]
         more = f" (and {len(passed) - 1} more)" if len(passed) > 1 else ""
         return f"{text.clean(path.rsplit('/', 1)[-1], 48)} passed over: {text.clean(why, 200)}{more}"
-
-
-def row_of(check: Check) -> str:
-    """The row at which a check is shown: what the person would change to mend it."""
-    for row, words in _ROW_WORDS:
-        if any(word in check.id.lower() for word in words):
-            return row
-    return CHECKPOINT
 
 
 def _sentence(check: Check) -> str:

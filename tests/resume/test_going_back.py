@@ -11,6 +11,7 @@ import pytest
 
 from lavender_tui.errors import UsageError
 from lavender_tui.launch.files import encode, write_atomically
+from lavender_tui.model.plan import Verdict
 from lavender_tui.resume import Options, Target, propose
 from tests.resume.saves import TRAIN, check, proposed, refusals, save
 
@@ -114,3 +115,38 @@ def test_a_named_file_is_a_choice_already(root: str) -> None:
     path = save(run_of(root, 24))
     with pytest.raises(UsageError, match="Name its run"):
         propose(Target(paths=(path,)), Options(command=TRAIN, before_spike=True))
+
+
+def test_a_plain_resume_from_after_a_jump_says_so_and_where_to_go_back_to(root: str) -> None:
+    run = run_of(root, 24)
+    saves = [save(run, count, global_step=step) for count, step in enumerate((100, 200, 299, 350), 1)]
+    log(run, {**noise(1, 300), **noise(300, 360, level=9.0)})
+    proposal = proposed(root)
+    told = check(proposal, "spike.after")
+    assert not proposal.is_refused and told.verdict is Verdict.WARN
+    assert "before this checkpoint was saved, at step 300 (2.415 → 8.797)" in told.what
+    assert os.path.basename(saves[1]) in told.remedy and "--before-spike" in told.remedy
+    assert proposal.before_spike is not None and proposal.before_spike.path == saves[1]
+    assert proposal.checkpoint is not None and proposal.checkpoint.path == saves[3]
+    named = proposed(saves[1])
+    assert named.spike is None and not [one for one in named.checks if one.id == "spike.after"]
+
+
+def test_a_jump_that_came_down_again_before_the_save_is_no_reason(root: str) -> None:
+    run = run_of(root, 24)
+    for count, step in enumerate((100, 200, 299, 500), 1):
+        save(run, count, global_step=step)
+    log(run, {**noise(1, 300), **noise(300, 360, level=9.0), **noise(360, 520)})
+    assert proposed(root).spike is None
+    assert plan_count(proposed(root, before_spike=True).plan) == 2, "asked for, it is gone back before it"
+
+
+def test_behind_a_jump_the_way_back_may_lead_into_the_run_before(root: str) -> None:
+    old, new = run_of(root, 24), run_of(root, 25)
+    first = save(old, 1, global_step=100)
+    log(old, noise(1, 101))
+    save(new, 1, global_step=180)
+    came_from(new, first)
+    log(new, {**noise(101, 150), **noise(150, 190, level=9.0)})
+    proposal = proposed(new)
+    assert proposal.before_spike is not None and proposal.before_spike.path == first

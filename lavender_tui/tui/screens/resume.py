@@ -10,15 +10,15 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.worker import Worker, WorkerState, get_current_worker
 
-from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.errors import LavenderError
 from lavender_tui.model import command_line
 from lavender_tui.model.export import proposal_document
-from lavender_tui.model.plan import Proposal, ResumePlan, Verdict
+from lavender_tui.model.plan import ResumePlan, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
-from lavender_tui.tui.messages import LookEnded, ProposalMade, ResumeEnded
-from lavender_tui.tui.screens.deep_look import DeepLook, before_launch
+from lavender_tui.tui.messages import LookEnded, ProposalMade
+from lavender_tui.tui.screens.launching import Launching
 from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
 from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
 
 
-class ResumeScreen(DeepLook):
+class ResumeScreen(Launching):
     """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
 
     COMPONENT_CLASSES = INKS
@@ -52,10 +52,6 @@ class ResumeScreen(DeepLook):
         self._first = checkpoint
         self._sequence = 0
         self._answered = -1
-        self._proposal: Proposal | None = None
-        self._error: str | None = None
-        self._launching_since: float | None = None
-        self._is_cancelled = False
         self._warm = WarmChild()
 
     @property
@@ -192,7 +188,9 @@ class ResumeScreen(DeepLook):
             return [(" ✗ ", "bad"), (clean(self._error, 600), "")]
         if self._proposal is None or self._proposal.is_refused:
             rows = ", ".join(self._sheet.refusals) or "checkpoint"
-            return [(" ✗ ", "bad"), (f"can't be launched: see {rows}", "")]
+            mend = self._sheet.mend
+            mended: list[Span] = [("   m", "accent"), (f" {mend.words}", "")] if mend is not None else []
+            return [(" ✗ ", "bad"), (f"can't be launched: see {rows}", ""), *mended]
         warned = sum(1 for check in self._proposal.checks if check.verdict is Verdict.WARN)
         more = f", {warned} to know about" if warned else ""
         passed = sum(1 for check in self._proposal.checks if check.verdict is Verdict.PASS)
@@ -212,14 +210,36 @@ class ResumeScreen(DeepLook):
     @on(ChoiceRow.Typed)
     def _typed(self, event: ChoiceRow.Typed) -> None:
         if self._launching_since is None:
-            if event.number is None:
-                self._sheet.touched.pop(event.row, None)
-            else:
-                self._sheet.choose(event.row, event.number)
+            self._sheet.choose(event.row, event.number)
             self._changed()
 
+    def action_mend(self) -> None:
+        """The nearest choice that works."""
+        mend = self._sheet.mend
+        if mend is not None and self._may_choose:
+            self._sheet.choose(mend.row, mend.value)
+            self._changed()
+            self.query_one(f"#row-{mend.row}", ChoiceRow).focus()
+
+    def action_before_spike(self) -> None:
+        if self._sheet.can_go_back and self._may_choose:
+            self._sheet.go_back()
+            self._changed()
+
+    @property
+    def _may_choose(self) -> bool:
+        return self._launching_since is None and not self._is_waiting
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys with nothing to mend, or to go back before, are hidden."""
+        if action == "mend":
+            return self.is_mounted and self._sheet.mend is not None
+        if action == "before_spike":
+            return self.is_mounted and self._sheet.can_go_back
+        return True
+
     def _changed(self) -> None:
-        self._sheet.refusals = {}
+        self._sheet.refusals, self._sheet.mend = {}, None
         self._show_rows()
         self._ask()
 
@@ -227,81 +247,12 @@ class ResumeScreen(DeepLook):
         body = self.query_one("#body", VerticalScroll)
         body.scroll_relative(y=pages * max(1, body.size.height - 2), animate=False)
 
-    def action_launch(self) -> None:
-        if self._is_waiting or self._launching_since is not None or self.is_looking:
-            return
-        if self._proposal is None or self._proposal.is_refused:
-            wrong = next(iter(self._sheet.refusals), ROWS[0])
-            row = self.query_one(f"#row-{wrong}", ChoiceRow)
-            row.focus()
-            row.scroll_visible(animate=False)
-            self._show_verdict()
-            return
-        from lavender_tui.tui.screens.run_actions import resumed_before
-
-        before = resumed_before(self._proposal)
-        if before:
-            self._ask_again(before)
-        else:
-            self._start(again=False)
-
     def action_verify(self) -> None:
         """Read every byte and open the table now, rather than when it is launched."""
         is_busy = self._is_waiting or self._launching_since is not None or self.is_looking
         if not is_busy and self._proposal is not None and self._proposal.plan is not None:
             self.begin_look(self._proposal, self._warm.child)
             self._show_verdict()
-
-    def _start(self, *, again: bool) -> None:
-        assert self._proposal is not None
-        self._launching_since = time.monotonic()
-        self._error, self.progress = None, None
-        self._show_verdict()
-        self._carry_out(self._proposal, again)
-
-    @work(thread=True, exclusive=True, group="launch", exit_on_error=False)
-    def _carry_out(self, proposal: Proposal, again: bool) -> None:
-        from lavender_tui.resume import carry_out
-
-        words = consequences.launched_words(proposal.plan) if proposal.plan else ""
-        sequence = self._sequence
-        try:
-            proposal = before_launch(
-                proposal,
-                lambda done, total: self.tell_progress(sequence, done, total),
-                lambda: self._is_cancelled,
-            )
-            if proposal.is_refused:
-                self.post_message(LookEnded(sequence, proposal))
-            launched = carry_out(proposal, again=again, child=self._warm.child)
-        except AlreadyRunning as error:
-            self.post_message(ResumeEnded(self._run.key, error=str(error), may_repeat=not again))
-        except (LavenderError, OSError) as error:
-            self.post_message(ResumeEnded(self._run.key, error=str(error)))
-        else:
-            self.post_message(ResumeEnded(self._run.key, run_dir=launched.run_dir, words=words))
-
-    def on_resume_ended(self, message: ResumeEnded) -> None:
-        self._launching_since = None
-        if message.run_dir is not None:
-            self.dismiss((message.run_dir, message.words))
-            return
-        self._error = "nothing was launched: you stopped it" if self._is_cancelled else message.error
-        self._is_cancelled = False
-        self._warm.close()
-        self._warm = WarmChild()
-        self._show_verdict()
-        if message.may_repeat:
-            self._ask_again(message.error or "")
-
-    def _ask_again(self, reason: str) -> None:
-        from lavender_tui.tui.screens.ask import Ask
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._start(again=True)
-
-        self.app.push_screen(Ask("Resume it once more?", detail=reason, yes="resume once more"), answered)
 
     def action_copy_command(self) -> None:
         if self._plan is not None:

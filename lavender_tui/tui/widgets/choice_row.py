@@ -77,7 +77,11 @@ class ChoiceRow(Widget, can_focus=True):
         head += self._roll(view) if self._is_roll else self._menu(view, width - LABEL)
         if view.note and spans_length(head) + cell_len(view.note) + 3 <= width:
             head.append((f"   {view.note}", "quiet"))
-        remark = wrap_spans([(view.remark, "bad" if view.is_wrong else "quiet")], max(1, width - LABEL), 2)
+        remark = wrap_spans(
+            [(view.remark, "bad" if view.is_wrong else "warn" if view.is_doubtful else "quiet")],
+            max(1, width - LABEL),
+            2,
+        )
         below = [[(" " * LABEL, ""), *line] for line in remark] if view.remark else []
         return [head, *below]
 
