@@ -218,12 +218,16 @@ def resume(command: tuple[str, ...], **options: Any) -> int:
 @cli.command(changes=True)
 @click.argument("run")
 @ROOT
+@click.option("--at-next-save", is_flag=True, help="Let it end after its next save; it goes on until then.")
+@click.option("--at-epoch-end", is_flag=True, help="Let it end after the save at the end of the epoch.")
+@click.option("--withdraw", is_flag=True, help="Take a request back that it has not come to yet.")
+@click.option("--interrupt", is_flag=True, help="Send SIGINT, as Ctrl-C does, instead of SIGTERM.")
 @click.option("--kill", is_flag=True, help="Kill at once, without waiting for a last save.")
 @click.option("--grace", type=click.FloatRange(min=0), help="Seconds until a deaf training is killed (default: 30).")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
-def stop(run: str, root: str | None, kill: bool, grace: float | None, yes: bool) -> int:
-    """Stop RUN politely: it saves at its next step and ends."""
-    return verb("stop")(run, root=root, kill=kill, grace=grace, yes=yes)
+def stop(run: str, root: str | None, grace: float | None, yes: bool, **flags: bool) -> int:
+    """Stop RUN politely: it saves at its next step and ends. What it left running, once it has ended, is ended too."""
+    return verb("stop")(run, root=root, grace=grace, yes=yes, **flags)
 
 
 @cli.command(changes=False)

@@ -3,19 +3,94 @@
 from __future__ import annotations
 
 import os
+import time
 
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import ask, is_terminal, say
+from lavender_tui.errors import UsageError
+from lavender_tui.model.ending import StopAt, at_stake, request_words, when_words, why_no_request
+from lavender_tui.model.run import Run
+from lavender_tui.model.text import clean, plural
+
+_REQUESTS = {"at_next_save": StopAt.NEXT_SAVE, "at_epoch_end": StopAt.EPOCH_END}
+_FLAGS = ("kill", "interrupt", "at_next_save", "at_epoch_end", "withdraw")
 
 
-def run(run: str, *, root: str | None, kill: bool, grace: float | None, yes: bool) -> int:
-    from lavender_tui.launch import stop
-
+def run(run: str, *, root: str | None, grace: float | None, yes: bool, **flags: bool) -> int:
+    """`flags`: one of _FLAGS at most."""
+    chosen = [name for name in _FLAGS if flags.get(name)]
+    if len(chosen) > 1:
+        options = " and ".join("--" + name.replace("_", "-") for name in chosen)
+        raise UsageError(f"{options} exclude each other")
     run_dir = places.resolve_run(run, root)
-    how = "Kill" if kill else "Stop"
-    if not yes and is_terminal() and not ask(f"{how} {os.path.basename(run_dir)}?"):
+    how = chosen[0] if chosen else ""
+    if how == "withdraw":
+        return _withdraw(run_dir)
+    if how in _REQUESTS:
+        return _request(run_dir, _REQUESTS[how])
+    if not yes and is_terminal() and not ask(_question(run_dir, how)):
         say("nothing was stopped")
         return 1
-    outcome = stop(run_dir, kill=kill, grace=places.settings().grace_seconds if grace is None else grace)
+    return _stop(run_dir, how, places.settings().grace_seconds if grace is None else grace, yes)
+
+
+def _seen(run_dir: str) -> Run | None:
+    """The run as the list shows it; of its checkpoints only the newest is read."""
+    from lavender_tui.watch.scan import scan
+
+    found = scan((run_dir,), deadline=time.monotonic())
+    return next((one for one in found if os.path.realpath(one.path) == os.path.realpath(run_dir)), None)
+
+
+def _question(run_dir: str, how: str) -> str:
+    """Names run, host and process, and what would be lost."""
+    verb = {"kill": "Kill", "interrupt": "Interrupt"}.get(how, "Stop")
+    run = _seen(run_dir)
+    name = clean(os.path.basename(run_dir), 80)
+    if run is None or not run.is_alive:
+        return f"{verb} {name}?"
+    stake = at_stake(run, time.time())
+    where = f"{clean(run.host, 60)}, pid {run.pid}" if run.host else f"pid {run.pid}"
+    number = plural(len(run.processes), "process", "processes")
+    lost = stake.when_asked if not how else stake.work
+    return f"{verb} {name} ({where}, {number})? Lost: {lost}."
+
+
+def _stop(run_dir: str, how: str, grace: float, yes: bool) -> int:
+    from lavender_tui.launch import stop
+    from lavender_tui.launch.stopping import CannotRecord
+
+    kill, interrupt = how == "kill", how == "interrupt"
+    try:
+        outcome = stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=yes or not is_terminal())
+    except CannotRecord as error:
+        if not ask(f"{clean(error.what)}. Stop it all the same?"):
+            raise
+        outcome = stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=True)
     say(outcome.words)
     return 0 if outcome.has_ended else 1
+
+
+def _request(run_dir: str, what: StopAt) -> int:
+    from lavender_tui.launch import ask_to_stop
+    from lavender_tui.launch.stopping import CannotStop
+
+    run = _seen(run_dir)
+    why_not = why_no_request(run, what) if run is not None and run.is_alive else None
+    if why_not is not None:
+        raise CannotStop(why_not, where=run_dir, hint="`lavender-tui stop RUN` asks it by a signal, now")
+    request = ask_to_stop(run_dir, what)
+    when = when_words(run, what, time.time()) if run is not None else ""
+    say(f"{request_words(request)}{when}; --withdraw takes that back")
+    return 0
+
+
+def _withdraw(run_dir: str) -> int:
+    from lavender_tui.launch import withdraw
+
+    request = withdraw(run_dir)
+    if request is None:
+        say("nothing was asked of it")
+        return 1
+    say(f"withdrawn: it goes on (asked to stop {request.what.words} by {request.who})")
+    return 0

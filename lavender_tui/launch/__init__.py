@@ -13,18 +13,21 @@ _HOMES = {
     "start": "starting",
     "resume_lock": "locks",
     "stop": "stopping",
+    "ask_to_stop": "asking",
+    "withdraw": "asking",
     "is_alive": "living",
     "StopOutcome": "stopping",
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lavender_tui.launch.asking import ask_to_stop, withdraw
     from lavender_tui.launch.living import is_alive
     from lavender_tui.launch.locks import resume_lock
     from lavender_tui.launch.starting import start
     from lavender_tui.launch.stopping import StopOutcome, stop
 
-__all__ = ["StopOutcome", "is_alive", "resume_lock", "start", "stop"]
+__all__ = ["StopOutcome", "ask_to_stop", "is_alive", "resume_lock", "start", "stop", "withdraw"]
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from lavender_tui.launch.files import REQUEST, encode, read_document, write_atomically
-from lavender_tui.model.run import StopAt, StopRequest
+from lavender_tui.model.ending import StopAt, StopRequest
 
 SCHEMA = 1
 _LONGEST_NAME = 200

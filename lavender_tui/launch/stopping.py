@@ -6,11 +6,14 @@ signal goes only to a process that is surely of the run, with pid and start tick
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
@@ -41,12 +44,16 @@ class CannotStop(LavenderError):
     """The run's processes can't be told apart from others, or are not ours to signal."""
 
 
+class CannotRecord(CannotStop):
+    """The stop could be carried out, but not be written down: the end would read as a failure."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOutcome:
     """What a stop did. `words` is the sentence to show.
 
     `how` is "ended" (by itself, after being asked), "killed", "asked" (not waited for), "not running", or "alive" where
-    something outlived even SIGKILL: `left` says what.
+    something outlived even SIGKILL: `left` says what. `unrecorded` says why the stop could not be written down.
     """
 
     how: str
@@ -54,6 +61,7 @@ class StopOutcome:
     waited_seconds: float = 0.0
     left: tuple[ProcessId, ...] = ()
     supervised: bool = False
+    unrecorded: str | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -64,50 +72,74 @@ def stop(
     run_dir: str,
     *,
     kill: bool = False,
+    interrupt: bool = False,
     grace: float = 30.0,
     who: str | None = None,
     why: str | None = None,
     wait: bool = True,
+    unrecorded: bool = False,
 ) -> StopOutcome:
     """Ask the run to save and end; after `grace` seconds (at once with `kill`) end every process of it.
 
-    Without `wait` it returns when the run has been asked; a supervisor then sees to the rest. Raises NotFound where
-    nothing says which processes are the run's, CannotStop where they are elsewhere or another user's.
+    SIGTERM asks, with `interrupt` SIGINT. What a run that has ended left running is ended in the same way, without a
+    word in its record. Without `wait` it returns when the run has been asked; a supervisor then sees to the rest.
+    Raises NotFound where nothing says which processes are the run's, CannotStop where they are elsewhere or another
+    user's, and CannotRecord where the stop can't be written down, unless `unrecorded` (or `kill`) takes that.
     """
     run_dir = os.path.abspath(run_dir)
     record = _record(run_dir)
+    if record is not None and record.slurm is not None:
+        # Its processes are wherever Slurm put them: the job is told, by what Slurm has for that.
+        by_slurm = import_module("lavender_tui.launch.slurm_stop")
+        outcome: StopOutcome = by_slurm.stop(
+            run_dir, record, kill=kill, interrupt=interrupt, grace=grace, who=who, why=why, wait=wait
+        )
+        return outcome
     supervisor = _living_supervisor(record)
     targets = members(run_dir, record)
     if supervisor is None and not targets:
         return _not_running(run_dir, record)
-    asked = StopRecord(
-        who=who or journal.person(),
-        how="kill" if kill else "graceful",
-        asked_at=time.time(),
-        why=why,
-        grace_seconds=grace,
-    )
+    _refuse_foreign(run_dir, [*targets, *([supervisor] if supervisor is not None else [])])
+    how = "kill" if kill else "interrupt" if interrupt else "graceful"
+    asked = StopRecord(who=who or journal.person(), how=how, asked_at=time.time(), why=why, grace_seconds=grace)
+    is_over = supervisor is None and read_exit(run_dir) is not None
     before = _saves(run_dir)
-    wrote = _announce(run_dir, asked)
+    announced = _Announcement(run_dir) if is_over else _announce(run_dir, asked, kill or unrecorded)
     stopping = _Stopping(run_dir, record, supervisor, 0.0 if kill else grace, before)
+    stopping.is_over = is_over
     try:
-        stopping.ask(kill)
+        told = stopping.ask(how)
     except PermissionError as error:
-        if wrote:
-            os.unlink(os.path.join(run_dir, STOP))  # nobody was told: the run isn't stopped
+        announced.take_back()  # nobody was told: the run isn't stopped
         raise CannotStop("its processes belong to another user", where=run_dir, hint="Ask their owner") from error
-    journal.note(
-        journal.root_of(run_dir), "stop asked", run=run_dir, who=asked.who, how=asked.how, why=why, grace_seconds=grace
-    )
+    if not told:
+        announced.take_back()
+        return StopOutcome(how="not running", words="it has just ended by itself")
+    facts = {"how": how, "why": why, "grace_seconds": grace, "unrecorded": announced.failed, "left_over": is_over}
+    journal.note(journal.root_of(run_dir), "stop asked", run=run_dir, who=asked.who, **facts)
     if not wait:
-        words = "asked to save and end" if not kill else "told to end at once"
-        if supervisor is None:
-            words += "; no supervisor is left to end it by force later"
-        return StopOutcome(how="asked", words=words, supervised=supervisor is not None)
+        return _asked(how, supervisor is not None, announced)
     outcome = stopping.finish()
+    if outcome.how == "not running":
+        announced.take_back()
     if outcome.how == "killed":
         journal.note(journal.root_of(run_dir), "killed", run=run_dir, who=asked.who, why=outcome.words)
-    return outcome
+    return _with_warning(outcome, announced)
+
+
+def _asked(how: str, supervised: bool, announced: _Announcement) -> StopOutcome:
+    words = {"kill": "told to end at once", "interrupt": "interrupted"}.get(how, "asked to save and end")
+    if not supervised:
+        words += "; no supervisor is left to end it by force later"
+    return _with_warning(StopOutcome(how="asked", words=words, supervised=supervised), announced)
+
+
+def _with_warning(outcome: StopOutcome, announced: _Announcement) -> StopOutcome:
+    """Without its record a stop looks like a failure: whoever asked hears that now."""
+    if announced.failed is None:
+        return outcome
+    words = f"{outcome.words}. The stop could not be recorded ({announced.failed}): it will look like a failure"
+    return replace(outcome, words=words, unrecorded=announced.failed)
 
 
 def _saves(run_dir: str) -> set[tuple[str, int, int]]:
@@ -140,7 +172,8 @@ def _record(run_dir: str) -> LaunchRecord | None:
             where=run_dir,
             hint=f"Stop the original, {record.run_dir}",
         )
-    refuse_elsewhere(record, run_dir)
+    if record.slurm is None:
+        refuse_elsewhere(record, run_dir)
     return record
 
 
@@ -180,19 +213,63 @@ def _not_running(run_dir: str, record: LaunchRecord | None) -> StopOutcome:
     return StopOutcome(how="not running", words="it isn't running: its processes are gone")
 
 
-def _announce(run_dir: str, asked: StopRecord) -> bool:
-    """Put the intent on disk; False where it is there already. Raises CannotStop where it can't be written."""
+def _refuse_foreign(run_dir: str, targets: Sequence[ProcessId]) -> None:
+    """Raise CannotStop for another user's processes before anything is written: no signal of ours would reach them."""
+    me = os.geteuid()
+    for target in targets:
+        owner = _owner(target.pid)
+        if me != 0 and owner is not None and owner != me:
+            name = _user_name(owner)
+            raise CannotStop(
+                f"its processes belong to {name}, and you are {_user_name(me)}", where=run_dir, hint=f"Ask {name}"
+            )
+
+
+def _owner(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+@dataclass(slots=True)
+class _Announcement:
+    """The intent on disk: is `stop.json` ours to take back, and why is it not there?"""
+
+    run_dir: str
+    is_ours: bool = False
+    failed: str | None = None
+
+    def take_back(self) -> None:
+        if self.is_ours:
+            self.is_ours = False
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.run_dir, STOP))
+
+
+def _announce(run_dir: str, asked: StopRecord, may_fail: bool) -> _Announcement:
+    """Put the intent on disk; somebody else's is there already perhaps. Raises CannotRecord unless that `may_fail`."""
     try:
         write_stop(run_dir, asked)
     except FileExistsError:
-        return False
+        return _Announcement(run_dir)
     except OSError as error:
-        raise CannotStop(
-            f"the stop can't be recorded ({error.strerror or error}); without that it would look like a failure",
+        reason = error.strerror or str(error)
+        if may_fail:
+            return _Announcement(run_dir, failed=reason)
+        raise CannotRecord(
+            f"the stop can't be recorded ({reason}): it would look like a failure, and a last save may fail as well",
             where=run_dir,
-            hint="Make room, or make the directory writable",
+            hint="Make room, or make the directory writable; --yes or --kill stops it all the same",
         ) from error
-    return True
+    return _Announcement(run_dir, is_ours=True)
 
 
 class _Stopping:
@@ -209,26 +286,29 @@ class _Stopping:
         self.run_dir, self.record, self.supervisor, self.grace = run_dir, record, supervisor, grace
         self.saves_before = saves_before
         self.since = time.monotonic()
-        self.killed = False
+        self.killed = self.is_over = False
 
-    def ask(self, kill: bool) -> None:
+    def ask(self, how: str) -> bool:
+        """Send the signal that `how` means; False where nobody is left to hear it."""
         if self.supervisor is not None:
-            signum = signal.SIGUSR2 if kill else signal.SIGTERM
-            if send_signal(self.supervisor.pid, self.supervisor.start_ticks, signum):
-                return
+            signum = {"kill": signal.SIGUSR2, "interrupt": signal.SIGINT}.get(how, signal.SIGTERM)
+            if self.signal([self.supervisor], signum):
+                return True
             self.supervisor = None  # it ended between look and signal
-        self.terminate()
+        return self.ask_directly(signal.SIGINT if how == "interrupt" else signal.SIGTERM)
 
-    def terminate(self) -> None:
-        """TERM to the leader alone, for it passes it on; to every process where the leader is gone."""
+    def ask_directly(self, signum: int) -> bool:
+        """To the leader alone, for it passes it on; to every process where the leader is gone."""
         leader = self.record.leader if self.record is not None else None
         targets = [leader] if leader is not None and leader.is_alive else self.left()
-        self.signal(targets, signal.SIGTERM)
+        told = self.signal(targets, signum)
         self.signal(targets, signal.SIGCONT)
+        return told
 
-    def signal(self, targets: Sequence[ProcessId], signum: int) -> None:
-        for target in targets:
-            send_signal(target.pid, target.start_ticks, signum)
+    def signal(self, targets: Sequence[ProcessId], signum: int) -> bool:
+        """True where one of them was there to get it."""
+        reached = [send_signal(target.pid, target.start_ticks, signum) for target in targets]
+        return any(reached)
 
     def left(self) -> list[ProcessId]:
         return members(self.run_dir, self.record)
@@ -242,9 +322,11 @@ class _Stopping:
             self.wait_until(lambda: not self.left(), self.grace, tick=SEARCH_TICK)
         left = self.kill_what_is_left()
         ended = read_exit(self.run_dir)
+        if supervised and ended is not None and ended.stop is None and not self.killed:
+            return StopOutcome(how="not running", words="it ended by itself in the instant in which it was asked")
         if ended is None and not left:
             self.record_end()
-        killed = self.killed or (ended is not None and ended.killed)
+        killed = self.killed or (ended is not None and ended.killed and not self.is_over)
         return self.outcome(left, killed, supervised)
 
     def supervisor_lives(self) -> bool:
@@ -296,7 +378,9 @@ class _Stopping:
 
     def outcome(self, left: list[ProcessId], killed: bool, supervised: bool) -> StopOutcome:
         seconds = time.monotonic() - self.since
-        if left:
+        if self.is_over and not left:
+            how, words = ("killed" if killed else "ended"), "what it had left running is ended"
+        elif left:
             pids = ", ".join(str(process.pid) for process in left)
             how, words = (
                 "alive",

@@ -273,6 +273,7 @@ class _Supervised:
         self.memory_kills = _memory_kills()
         self.status: int | None = None
         self.stop: dict[str, Any] | None = None
+        self.passed_on: set[int] = set()
         self.terminate_orphans_at: float | None = None
         self.orphans = 0
         self.kill_at: float | None = None
@@ -310,12 +311,15 @@ class _Supervised:
 
     def begin_stop(self, info: signal.struct_siginfo) -> None:
         at_once = info.si_signo == signal.SIGUSR2
+        passed = signal.SIGINT if info.si_signo == signal.SIGINT else signal.SIGTERM
         if self.stop is None:
             self.stop = self.find_stop(info)
-            self.signal_leader(signal.SIGTERM)
-            self.signal_leader(signal.SIGCONT)  # a suspended process would not see the first
             asked = self.stop.get("grace_seconds")
             self.kill_at = time.monotonic() + (float(asked) if isinstance(asked, (int, float)) else self.grace)
+        if passed not in self.passed_on:  # each once: some trainings take a second one for "without saving"
+            self.passed_on.add(passed)
+            self.signal_leader(passed)
+            self.signal_leader(signal.SIGCONT)  # a suspended process would not see the first
         if at_once:
             self.kill_at = time.monotonic()
 
@@ -326,10 +330,11 @@ class _Supervised:
         if document is not None:
             return document
         name = _signal_name(info.si_signo)
+        hows: dict[int, str] = {signal.SIGUSR2: "kill", signal.SIGINT: "interrupt"}
         document = {
             "schema": 1,
             "who": f"{name} from {_sender(info.si_pid, info.si_uid)}",
-            "how": "kill" if info.si_signo == signal.SIGUSR2 else "graceful",
+            "how": hows.get(info.si_signo, "graceful"),
             "asked_at": time.time(),
             "why": None,
             "grace_seconds": self.grace,

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lavender_tui.model import text
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
-    from lavender_tui.model.run import EndFacts, Run, StopRequest
+    from lavender_tui.model.run import EndFacts, Run
 
 _CLOCK_GRAIN = 0.05  # a file's time may lie that far before the instant in which it was written (seconds)
+
+
+class StopAt(StrEnum):
+    """Where a training that reads requests is asked to end."""
+
+    NEXT_SAVE = "stop-at-next-save"
+    EPOCH_END = "stop-at-epoch-end"
+
+    @property
+    def words(self) -> str:
+        return "at the next save" if self is StopAt.NEXT_SAVE else "at the end of the epoch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest:
+    """What request.json asks a live training for; it can be withdrawn until the training has come there."""
+
+    what: StopAt
+    asked_at: float  # unix seconds
+    who: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +116,27 @@ def stopping_words(run: Run, now: float) -> str | None:
 def request_words(request: StopRequest) -> str:
     """ "stops at the next save, asked by ann@gpu-03"."""
     return f"stops {request.what.words}, asked by {text.clean(request.who, 60)}"
+
+
+def why_no_request(run: Run, what: StopAt) -> str | None:
+    """Why this run can't be asked for that; None where it can."""
+    if run.is_stopping:
+        return "it was told to end already"
+    if run.begin is None:
+        return "its training reads no requests (only one that uses CheckpointManager does, from its first step on)"
+    if not run.begin.requests:
+        return "its CheckpointManager is of a version that reads no requests"
+    if what is StopAt.EPOCH_END and (run.newest.epoch if run.newest else run.begin.epoch) is None:
+        return "it doesn't say which epoch it trains"
+    return None
+
+
+def when_words(run: Run, what: StopAt, now: float) -> str:
+    """ ", in about 16 min" for a save that comes at its usual time, else nothing."""
+    if what is not StopAt.NEXT_SAVE or run.last_save_at is None or not run.save_interval_seconds:
+        return ""
+    left = run.last_save_at + run.save_interval_seconds - now
+    return f", in about {text.duration(left)}" if left >= 1 else ""
 
 
 def _whole(seconds: float) -> int:

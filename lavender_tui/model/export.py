@@ -9,10 +9,11 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.lineage import Family, Link
 from lavender_tui.model.plan import Policy, Proposal
-from lavender_tui.model.run import Run, StopRequest
+from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 
 if TYPE_CHECKING:
+    from lavender_tui.model.ending import StopRequest
     from lavender_tui.model.proof import Proof
 
 EXPORT_FORMAT = "lavender-export"

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.ending import StopRequest
 
 if TYPE_CHECKING:
     from lavender_tui.model.proof import Begin, Proof
@@ -38,26 +39,6 @@ class LiveProcess:
     world_size: int | None = None
     command: tuple[str, ...] = ()
     found_by: str = ""  # "record", "environment", "arguments", "working directory"
-
-
-class StopAt(StrEnum):
-    """Where a training that reads requests is asked to end."""
-
-    NEXT_SAVE = "stop-at-next-save"
-    EPOCH_END = "stop-at-epoch-end"
-
-    @property
-    def words(self) -> str:
-        return "at the next save" if self is StopAt.NEXT_SAVE else "at the end of the epoch"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopRequest:
-    """What request.json asks a live training for; it can be withdrawn until the training has come there."""
-
-    what: StopAt
-    asked_at: float  # unix seconds
-    who: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

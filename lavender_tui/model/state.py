@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.ending import request_words, stopped_words
+from lavender_tui.model.ending import StopRequest, request_words, stopped_words
 from lavender_tui.model.rhythm import Rhythm
-from lavender_tui.model.run import EndFacts, LiveProcess, RunState, StopRequest
+from lavender_tui.model.run import EndFacts, LiveProcess, RunState
 
 _ENDED_BY_TERM = 128 + 15  # what a shell, and a training that catches SIGTERM, makes of it
 _SHOWN_PIDS = 6

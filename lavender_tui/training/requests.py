@@ -10,7 +10,7 @@ import time
 
 from lavender_tui.launch import requests
 from lavender_tui.launch.record import StopRecord, write_stop
-from lavender_tui.model.run import StopAt, StopRequest
+from lavender_tui.model.ending import StopAt, StopRequest
 from lavender_tui.training.reading import LOG
 
 LOOK_SECONDS = 1.0

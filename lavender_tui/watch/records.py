@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from lavender_tui.launch.files import read_document
 from lavender_tui.launch.record import LaunchRecord, end_facts, examine_launch
 from lavender_tui.launch.requests import examine_request
-from lavender_tui.model.run import EndFacts, Lineage, StopRequest
+from lavender_tui.model.ending import StopRequest
+from lavender_tui.model.run import EndFacts, Lineage
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing
 

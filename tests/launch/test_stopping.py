@@ -220,5 +220,5 @@ def test_a_stop_from_within_the_run_does_not_end_whoever_asks(lab: Lab) -> None:
 
 def test_a_copied_record_with_foreign_fields_still_reads(tmp_path: Path) -> None:
     document = json.loads(json.dumps(asdict(describe_this_process(str(tmp_path)))))
-    (tmp_path / "launch.json").write_text(json.dumps({**document, "slurm": {"job_id": 7}}))
+    (tmp_path / "launch.json").write_text(json.dumps({**document, "cloud": {"job_id": 7}}))
     assert examine_launch(str(tmp_path))[1] is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lavender_tui.model.checkpoint import Checkpoint, FileFacts
-from lavender_tui.model.ending import at_stake, stopped_words, stopping_words
+from lavender_tui.model.ending import StopAt, StopRequest, at_stake, stopped_words, stopping_words
 from lavender_tui.model.proof import Begin
 from lavender_tui.model.run import (
     EndFacts,
@@ -15,8 +15,6 @@ from lavender_tui.model.run import (
     LossPoint,
     Run,
     RunState,
-    StopAt,
-    StopRequest,
 )
 from lavender_tui.model.state import RunFacts, decide_state
 

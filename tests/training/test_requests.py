@@ -15,7 +15,7 @@ import torch
 
 from lavender_tui.launch.record import end_facts, read_exit, read_stop
 from lavender_tui.launch.requests import path_of, read_request, remove_request, write_request
-from lavender_tui.model.run import StopAt, StopRequest
+from lavender_tui.model.ending import StopAt, StopRequest
 from lavender_tui.training import requests as watching
 
 Manage = Callable[..., Any]
