@@ -144,10 +144,13 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @cli.command(hidden=True, changes=False)
 @ROOTS
 @click.option(READONLY, is_flag=True, help="Only look: nothing can be started, stopped or changed.")
+@click.option("--theme", metavar="NAME", help="The colours; `ansi-dark` and `ansi-light` are the terminal's own.")
+@click.option("--mouse/--no-mouse", default=None, help="Leave the mouse to the terminal, for selecting text.")
+@click.option("--ascii", "ascii_only", is_flag=True, default=None, help="Draw with ASCII alone.")
 @click.pass_context
-def app(ctx: click.Context, roots: tuple[str, ...], readonly: bool) -> int:
+def app(ctx: click.Context, roots: tuple[str, ...], readonly: bool, **look: Any) -> int:
     """Open the app on the ROOTs; without a terminal print the list."""
-    return verb("app")(roots, command=ctx.obj, readonly=readonly or why_readonly(ctx) is not None)
+    return verb("app")(roots, command=ctx.obj, readonly=readonly or why_readonly(ctx) is not None, **look)
 
 
 @cli.command(changes=False)

@@ -80,6 +80,9 @@ class Config:
     mouse: bool = True
     """Let the app have the mouse; with false the terminal keeps it for selecting text."""
 
+    ascii: bool = False
+    """Draw with ASCII alone, for terminals without Braille; where TERM says so it is done anyway."""
+
     readonly: bool = False
     """Only look: nothing can be started, stopped or changed, neither in the app nor by a command."""
 

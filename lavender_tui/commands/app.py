@@ -7,20 +7,34 @@ import sys
 from collections.abc import Sequence
 
 from lavender_tui.commands import places
+from lavender_tui.config import load
 
 
-def run(roots: Sequence[str], *, command: tuple[str, ...] = (), readonly: bool = False) -> int:
+def run(
+    roots: Sequence[str],
+    *,
+    command: tuple[str, ...] = (),
+    readonly: bool = False,
+    theme: str | None = None,
+    mouse: bool | None = None,
+    ascii_only: bool | None = None,
+) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         from lavender_tui.commands import ls
 
         return ls.run(roots)
-    from lavender_tui.tui.start import run_app
+    from lavender_tui.tui.start import Look, run_app
 
-    return run_app(app_roots(roots), command=command, readonly=readonly)
+    settings, notices = load()  # what was not taken is said in the app: nobody sees what stands behind it
+    look = Look(
+        theme=theme or settings.theme,
+        mouse=settings.mouse if mouse is None else mouse,
+        ascii=settings.ascii if ascii_only is None else ascii_only,
+        notices=notices,
+    )
+    return run_app(app_roots(roots, settings.root), command=command, readonly=readonly, look=look)
 
 
-def app_roots(roots: Sequence[str]) -> tuple[str, ...]:
+def app_roots(roots: Sequence[str], default: str) -> tuple[str, ...]:
     """As `resolve_roots`, but the default root may be missing: the app waits for it to appear."""
-    if roots:
-        return places.resolve_roots(roots)
-    return (os.path.abspath(os.path.expanduser(places.settings().root)),)
+    return places.resolve_roots(roots) if roots else (os.path.abspath(os.path.expanduser(default)),)

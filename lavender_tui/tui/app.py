@@ -15,12 +15,14 @@ from textual.reactive import var
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, utf8
 from lavender_tui.tui import clipboard, keys, themes
+from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
 from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
 from lavender_tui.tui.feed import Feed
 from lavender_tui.tui.messages import RunsChanged, WatchFailed
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.start import DEFAULT_THEME, Look
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -50,8 +52,11 @@ class LavenderApp(App[int]):
         world_size: int | None = None,
         hint: str | None = None,
         readonly: bool = False,
+        look: Look | None = None,
     ) -> None:
         super().__init__()
+        self.look = look or Look()
+        self._notices = self.look.notices
         self.is_readonly = readonly
         self.roots = tuple(os.path.abspath(root) for root in roots)
         self.command = tuple(command)
@@ -62,8 +67,17 @@ class LavenderApp(App[int]):
         self.asked_to_stop: set[str] = set()
         for theme in themes.THEMES:
             self.register_theme(theme)
-        wanted = os.environ.get("TEXTUAL_THEME", "")
-        self.theme = wanted if wanted in self.available_themes else themes.DEFAULT
+        self.theme = self._wanted_theme()
+
+    def _wanted_theme(self) -> str:
+        """The one of the settings; where they say nothing, the one that TEXTUAL_THEME names for every such program."""
+        if self.look.theme == DEFAULT_THEME:
+            wanted = os.environ.get("TEXTUAL_THEME", "")
+            return wanted if wanted in self.available_themes else DEFAULT_THEME
+        if self.look.theme not in self.available_themes:
+            self._notices += (f"there is no theme {self.look.theme!r}; ctrl+p lists them",)
+            return DEFAULT_THEME
+        return self.look.theme
 
     def may(self, action: str) -> bool:
         """False for what changes something, while nothing may be changed."""
@@ -84,12 +98,17 @@ class LavenderApp(App[int]):
         return RunsScreen()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return forgiving(super().get_line_filters())
+        filters = forgiving(super().get_line_filters())
+        if self.look.ascii or terminal_is_ascii():
+            filters = [*filters, AsciiOnly()]
+        return filters
 
     def on_mount(self) -> None:
         self.feed.start()
         self.feed.attach(self.post_message)
         restore_on_signals(self)
+        for notice in self._notices:
+            self.notify(clean(notice, 300), title="settings", severity="warning", timeout=10, markup=False)
 
     def on_unmount(self) -> None:
         gc.enable()

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+DEFAULT_THEME = "lavender"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How the app looks and what of the terminal it takes. `notices` are said once, when the list is there."""
+
+    theme: str = DEFAULT_THEME
+    mouse: bool = True
+    ascii: bool = False
+    notices: tuple[str, ...] = ()
 
 
 def run_app(
@@ -13,6 +26,7 @@ def run_app(
     world_size: int | None = None,
     hint: str | None = None,
     readonly: bool = False,
+    look: Look | None = None,
 ) -> int:
     """Run the app on the terminal until the person quits; returns the exit code.
 
@@ -24,7 +38,8 @@ def run_app(
     gc.disable()
     from lavender_tui.tui.app import LavenderApp
 
-    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint, readonly=readonly)
+    look = look or Look()
+    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint, readonly=readonly, look=look)
     app.feed.start()  # looks at the disk while the terminal is being prepared
-    result = app.run()
+    result = app.run(mouse=look.mouse)
     return result if isinstance(result, int) else (app.return_code or 0)

@@ -8,8 +8,6 @@ from lavender_tui.model.checkpoint import Wholeness
 from lavender_tui.model.plan import Verdict
 from lavender_tui.model.run import RunState
 
-DEFAULT = "lavender"
-
 # Blue and orange, not green and red: told apart by the colour-blind as well.
 LAVENDER = Theme(
     name="lavender",
@@ -39,7 +37,22 @@ LAVENDER_LIGHT = Theme(
     error="#b8391c",
     dark=False,
 )
-THEMES = (LAVENDER, LAVENDER_LIGHT)
+# The signal colours of Okabe and Ito: blue, yellow and vermilion stay apart for every kind of colour blindness.
+COLOUR_BLIND = Theme(
+    name="colour-blind",
+    primary="#cc9ec0",
+    secondary="#56b4e9",
+    accent="#e3bcd8",
+    foreground="#f2f2f2",
+    background="#111111",
+    surface="#181818",
+    panel="#262626",
+    success="#56b4e9",
+    warning="#f0e442",
+    error="#ff8c42",
+    dark=True,
+)
+THEMES = (LAVENDER, LAVENDER_LIGHT, COLOUR_BLIND)
 
 STATE_GLYPHS = {
     RunState.RUNNING: "●",
