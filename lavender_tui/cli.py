@@ -155,10 +155,11 @@ def app(ctx: click.Context, roots: tuple[str, ...], readonly: bool, **look: Any)
 
 @cli.command(changes=False)
 @ROOTS
+@click.option("--plain", is_flag=True, help="As sentences, for a screen reader.")
 @JSON
-def ls(roots: tuple[str, ...], as_json: bool) -> int:
+def ls(roots: tuple[str, ...], plain: bool, as_json: bool) -> int:
     """List every run: state, stage, epoch, saves, loss, age of the last save."""
-    return verb("ls")(roots, as_json=as_json)
+    return verb("ls")(roots, plain=plain, as_json=as_json)
 
 
 @cli.command(changes=False)

@@ -13,6 +13,7 @@ import pytest
 from lavender_tui.cli import split_command
 from lavender_tui.commands.export import shown
 from tests.resume.saves import save
+from tests.tui import runs
 
 
 def lavender(*args: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -88,6 +89,22 @@ def test_without_a_terminal_the_list_is_printed_instead_of_the_app(tmp_path: Pat
     done = lavender(str(tmp_path))
     assert done.returncode == 0
     assert "no runs" in done.stderr
+
+
+def test_the_plain_list_says_everything_in_words(tmp_path: Path) -> None:
+    root = runs.small_root(tmp_path, hostile=True)
+    told = lavender("ls", "--plain", str(root)).stdout.splitlines()
+    failed = next(line for line in told if line.startswith("run-2026-04-24_18-53-41"))
+    for words in (
+        "failed, killed by SIGKILL",
+        "Stage pretrain, epoch 1 of 3, save 60, loss 2.4",
+        "Saved 3 h ago",
+        "4 ranks",
+    ):
+        assert words in failed
+    assert any("Resumed from run-2026-04-24_18-53-41" in line for line in told)
+    drawn = set("●◐✓✗■○─│▁▂▃▄▅▆▇█├└")
+    assert not drawn & set("".join(told)) and all(line.isprintable() for line in told)
 
 
 def test_an_empty_root_exports_as_an_empty_strict_document(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ HEAD = ("RUN", "STATE", "STAGE", "EPOCH", "SAVES", "LOSS", "TREND", "SAVED", "LE
 RIGHT = (4, 5, 7, 8, 9, 10)
 
 
-def run(roots: Sequence[str], *, as_json: bool = False) -> int:
+def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> int:
     from lavender_tui.watch.scan import scan
 
     named = places.resolve_roots(roots)
@@ -29,6 +29,10 @@ def run(roots: Sequence[str], *, as_json: bool = False) -> int:
         say(f"no runs in {', '.join(named)}")
         return 0
     now = time.time()
+    if plain:
+        for one in runs:
+            print(sentences(one, now))
+        return 0
     put_table(HEAD, [row(one, now) for one in runs], right=RIGHT)
     for one in runs:
         for warning in one.warnings:
@@ -52,6 +56,30 @@ def row(run: Run, now: float) -> tuple[str, ...]:
         text.NONE if run.world_size is None else str(run.world_size),
         text.NONE if run.pid is None else str(run.pid),
     )
+
+
+def sentences(run: Run, now: float) -> str:
+    """All that a row says, and why, in words and without a drawing."""
+    newest, parts = run.newest, [f"{text.clean(run.name)}: {_state(run, now)}, {text.clean(run.state_reason)}."]
+    if newest is not None:
+        loss = text.loss(newest.loss, newest.loss_text)
+        told = [
+            f"stage {text.clean(newest.stage)}" if newest.stage else "",
+            f"epoch {newest.epoch} of {newest.epochs or 'unknown'}" if newest.epoch is not None else "",
+            f"save {newest.save_count}" if newest.save_count is not None else "",
+            f"loss {loss}" if loss != text.NONE else "",
+        ]
+        parts.append(", ".join(one for one in told if one).capitalize() + ".")
+    if run.last_save_at is not None:
+        parts.append(f"Saved {text.age(now - run.last_save_at)}.")
+    if newest is not None and newest.remaining_hours is not None:
+        parts.append(f"{text.hours(newest.remaining_hours)} left.")
+    if run.world_size is not None:
+        parts.append(f"On {text.plural(run.world_size, 'rank')}" + (f", pid {run.pid}." if run.pid else "."))
+    if run.resumed_from is not None:
+        parts.append(f"Resumed from {text.clean(run.resumed_from.run.rstrip('/').rpartition('/')[2])}.")
+    parts += [f"Warning: {text.clean(warning)}." for warning in run.warnings]
+    return " ".join(part for part in parts if part != ".")
 
 
 def _state(run: Run, now: float) -> str:
