@@ -61,6 +61,24 @@ class SlurmSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TorchrunSettings:
+    """What torchrun is told beyond the number of processes. Raises ValueError for what can't be."""
+
+    nodes: int = 1
+    """How many hosts share the ranks evenly; each further one joins with `lavender-tui join RUN`."""
+
+    rdzv_endpoint: str = ""
+    """HOST:PORT where the hosts meet; a free port of this host where it is empty."""
+
+    max_restarts: int = 0
+    """So often the ranks are started again after a failure."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nodes <= 65_536 or not 0 <= self.max_restarts <= 1000:
+            raise ValueError("nodes or max_restarts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     root: str = "checkpoints"
     """The directory that holds runs, where none is named."""
@@ -73,6 +91,9 @@ class Config:
 
     verify_gb: float = 2.0
     """Up to this size a checkpoint is read to its last byte before it is resumed; larger ones with --verify."""
+
+    log_mb: float = 256.0
+    """How large a training's log may become before its older part goes to `train.log.1`, that to `.2`; 0: never."""
 
     theme: str = "lavender"
     """The app's colours: any of Textual's themes; `ansi-dark` and `ansi-light` use the terminal's own."""
@@ -88,6 +109,13 @@ class Config:
 
     slurm: SlurmSettings = SlurmSettings()
     """What jobs ask for where Slurm starts the training."""
+
+    torchrun: TorchrunSettings = TorchrunSettings()
+    """Several hosts, and what happens when a rank fails, where torchrun starts the training."""
+
+    def __post_init__(self) -> None:
+        if min(self.poll_seconds, self.grace_seconds, self.verify_gb) <= 0:
+            raise ValueError("seconds and sizes are more than 0")
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> str:
@@ -191,7 +219,7 @@ def _as(default: Any, value: Any) -> Any:
         return words[str(value).lower()]
     if kind is float:
         number = float(value)
-        if not 0 < number < 1e6:
+        if not 0 <= number < 1e6:
             raise ValueError(value)
         return number
     if kind is int:

@@ -11,8 +11,8 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
 
 from lavender_tui.launch.files import LOG, RANKS, read_document
 
@@ -30,17 +30,30 @@ class RankFailure:
     rank: int
     local_rank: int | None
     exit_code: int | None
+    pid: int | None = None
 
 
-def find(
-    run_dir: str, code: int, *, memory_kills: tuple[dict[str, int], dict[str, int]] = ({}, {}), orphans: int = 0
-) -> str | None:
+@dataclass(frozen=True, slots=True)
+class MemoryKills:
+    """What the kernel's memory killer did while the training ran; see `launch.memory_kills`.
+
+    `counted` is how often, for `group` (the training's control group) and `machine`; `named` the pids in the kernel's
+    log; `leader` the pid of the training's first process.
+    """
+
+    counted: Mapping[str, int] = field(default_factory=dict)
+    named: Set[int] = frozenset()
+    leader: int | None = None
+
+
+def find(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None, orphans: int = 0) -> str | None:
     """One sentence on why the leader ended with `code` (negative: by that signal), or None where nothing tells.
 
-    `memory_kills` are the memory killer's counts at start and end, `orphans` how many processes the leader left behind.
+    `orphans` is how many processes the leader left behind.
     """
+    kills = memory_kills or MemoryKills()
     if code < 0:
-        told = describe_signal(-code, memory_kills)
+        told = describe_signal(-code, kills, kills.leader)
         return f"{told}; the {orphans} processes that it left were told to save and end" if orphans else told
     failure = rank_failure(run_dir)
     message = _error_file(run_dir, failure) or _traceback_of(run_dir, failure)
@@ -48,27 +61,30 @@ def find(
         return message
     who = f"rank {failure.rank}"
     if failure.exit_code is not None and failure.exit_code < 0:
-        return f"{who} was {describe_signal(-failure.exit_code, memory_kills)}"
+        return f"{who} was {describe_signal(-failure.exit_code, kills, failure.pid)}"
     if message:
         return f"{who}: {message}"
     return f"{who} ended with exit code {failure.exit_code}" if failure.exit_code is not None else f"{who} failed"
 
 
-def describe_signal(number: int, memory_kills: tuple[dict[str, int], dict[str, int]] = ({}, {})) -> str:
-    """`killed by signal 9 (…)`: for SIGKILL with what can be known of the memory killer."""
+def describe_signal(number: int, kills: MemoryKills | None = None, pid: int | None = None) -> str:
+    """`killed by signal 9 (…)`: for SIGKILL with what can be known of the memory killer.
+
+    "Out of memory" only where the kernel names the process or counted a kill in its control group.
+    """
+    kills = kills or MemoryKills()
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
     if number != signal.SIGKILL:
         return f"killed by signal {number} ({name})"
-    before, after = memory_kills
-    if after.get("group", 0) > before.get("group", after.get("group", 0)):
+    if pid is not None and pid in kills.named:
+        return "killed by signal 9: out of memory (the kernel's log names it)"
+    if kills.counted.get("group", 0) > 0:
         return "killed by signal 9: out of memory (the kernel's memory killer struck in its control group)"
-    if after.get("machine", 0) > before.get("machine", after.get("machine", 0)):
-        return (
-            "killed by signal 9: probably out of memory (the kernel's memory killer struck on this machine meanwhile)"
-        )
+    if kills.counted.get("machine", 0) > 0:
+        return "killed by signal 9, perhaps by the kernel's memory killer: it struck on this machine meanwhile"
     return "killed by signal 9 that nobody here sent (an administrator, or the memory killer of a container)"
 
 
@@ -79,11 +95,14 @@ def rank_failure(run_dir: str) -> RankFailure | None:
     if not found:
         return None
     rank = re.search(r"rank\s*:\s*([0-9]{1,9})(?:\s*\(local_rank:\s*([0-9]{1,9})\))?", table)
-    code = re.search(r"exitcode\s*:\s*(-?[0-9]{1,9})", table)
+    code = re.search(r"exitcode\s*:\s*(-?[0-9]{1,9})(?:\s*\(pid:\s*([0-9]{1,9})\))?", table)
     if not rank:
         return None
     return RankFailure(
-        rank=int(rank[1]), local_rank=int(rank[2]) if rank[2] else None, exit_code=int(code[1]) if code else None
+        rank=int(rank[1]),
+        local_rank=int(rank[2]) if rank[2] else None,
+        exit_code=int(code[1]) if code else None,
+        pid=int(code[2]) if code and code[2] else None,
     )
 
 

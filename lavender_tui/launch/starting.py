@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lavender_tui.config import load
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
 from lavender_tui.launch import environment, identity, journal, living, supervisor
 from lavender_tui.launch.arguments import parse
@@ -41,12 +42,15 @@ def start(
     command: Sequence[str] = (),
     grace: float = supervisor.DEFAULT_GRACE,
     again: bool = False,
+    log_mb: float | None = None,
 ) -> LaunchRecord:
     """Start the training of `run_dir` in a session of its own, and return its record once its program runs.
 
     Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked
-    for, placeholders unfilled; a later resume begins with it. Raises AlreadyRunning where the directory was used for a
-    start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing could be started.
+    for, placeholders unfilled; a later resume begins with it. `log_mb` (default: the setting) is how large a log may
+    become before its older part is moved aside; 0: without limit. Raises AlreadyRunning where the directory was used
+    for a start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing could be
+    started.
     """
     run_dir = os.path.abspath(run_dir)
     run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
@@ -66,6 +70,7 @@ def start(
         if resumed_from is None
         else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint},
         "grace": grace,
+        "log_bytes": int(load()[0].log_mb * 1e6) if log_mb is None else int(log_mb * 1e6),
         "record_mode": record_mode((*launch.argv, *command)),
         "facts": _facts(launch),
     }

@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-from lavender_tui.launch import files, identity
+from lavender_tui.launch import files, identity, memory_kills, upkeep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing takes milliseconds
@@ -92,7 +92,7 @@ def _start(run_dir: str, order: dict[str, Any]) -> _Supervised:
     except OSError as error:
         child.abandon()
         raise _CannotStart("failed", f"{run_dir}: the launch record can't be written ({error.strerror})") from error
-    supervised = _Supervised(run_dir, order, child.pid, started_at, since)
+    supervised = _Supervised(run_dir, order, child.pid, lock, started_at, since)
     problem = child.go()
     if problem:
         supervised.reap()
@@ -265,12 +265,15 @@ def _explain(what: str, number: int, order: dict[str, Any]) -> _CannotStart:
 class _Supervised:
     """The running training, from the first instant to `exit.json`."""
 
-    def __init__(self, run_dir: str, order: dict[str, Any], leader: int, started_at: float, since: float) -> None:
+    def __init__(
+        self, run_dir: str, order: dict[str, Any], leader: int, lock: int, started_at: float, since: float
+    ) -> None:
         self.run_dir, self.order, self.leader = run_dir, order, leader
         self.ticks = identity.start_ticks(leader) or 0
         self.started_at, self.since = started_at, since
         self.grace = float(order.get("grace", DEFAULT_GRACE))
-        self.memory_kills = _memory_kills()
+        self.memory_kills = memory_kills.Kills(leader)
+        self.upkeep = upkeep.Upkeep(run_dir, lock, order.get("log_bytes", 0))
         self.status: int | None = None
         self.stop: dict[str, Any] | None = None
         self.passed_on: set[int] = set()
@@ -294,12 +297,11 @@ class _Supervised:
         return code if code >= 0 else 128 - code
 
     def receive(self) -> None:
-        """Sleep until a signal arrives, or for a tick while something is due."""
-        info: signal.struct_siginfo | None
-        if self.status is None and self.kill_at is None:
-            info = signal.sigwaitinfo(WATCHED)
-        else:
-            info = signal.sigtimedwait(WATCHED, TICK)
+        """Sleep until a signal arrives or something is due; for a tick while the end is near."""
+        is_ending = self.status is not None or self.kill_at is not None
+        info = signal.sigtimedwait(WATCHED, TICK if is_ending else self.upkeep.seconds_left())
+        if self.upkeep.tend():
+            self.memory_kills.refresh()
         if info is None or info.si_signo == signal.SIGCHLD:
             return
         if info.si_signo == signal.SIGUSR1:
@@ -342,7 +344,7 @@ class _Supervised:
         try:
             files.write_atomically(path, files.encode(document))
         except OSError as error:
-            _note(f"the stop can't be recorded: {error}")
+            upkeep.note(f"the stop can't be recorded: {error}")
         return document
 
     def signal_leader(self, signum: int) -> None:
@@ -389,15 +391,11 @@ class _Supervised:
     def error(self, code: int) -> str | None:
         from lavender_tui.launch import cause
 
+        kills = cause.MemoryKills(self.memory_kills.struck(), self.memory_kills.named(), self.leader)
         try:
-            return cause.find(
-                self.run_dir,
-                code,
-                memory_kills=(self.memory_kills, _memory_kills()),
-                orphans=self.orphans,
-            )
+            return cause.find(self.run_dir, code, memory_kills=kills, orphans=self.orphans)
         except (OSError, ValueError, RecursionError) as error:
-            _note(f"the cause can't be found: {error!r}")
+            upkeep.note(f"the cause can't be found: {error!r}")
             return None
 
     def record_end(self, code: int | None, signal_name: str | None, error: str | None) -> None:
@@ -419,7 +417,7 @@ class _Supervised:
             except (FileExistsError, FileNotFoundError):
                 return  # the end is recorded already, or the directory was removed
             except OSError as failure:
-                _note(f"the end can't be recorded: {failure}")
+                upkeep.note(f"the end can't be recorded: {failure}")
 
 
 def _send(pid: int, ticks: int, signum: int) -> bool:
@@ -443,39 +441,6 @@ def _sender(pid: int, uid: int) -> str:
     except OSError:
         return f"pid {pid} (user {uid})"
     return f"pid {pid} ({name}, user {uid})"
-
-
-def _memory_kills() -> dict[str, int]:
-    """How often the memory killer struck: in our own cgroup, and on the whole machine. Missing where not readable."""
-    found = {}
-    for where, path in (("group", _cgroup_events()), ("machine", "/proc/vmstat")):
-        try:
-            with open(path, encoding="ascii") as file:
-                for line in file:
-                    if line.startswith("oom_kill "):
-                        found[where] = int(line.split()[1])
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def _cgroup_events() -> str:
-    try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
-    except OSError:
-        return ""
-    for number, controllers, path in lines:
-        if "memory" in controllers.split(","):
-            return f"/sys/fs/cgroup/memory{path}/memory.oom_control"
-        if number == "0" and len(lines) == 1:
-            return f"/sys/fs/cgroup{path}/memory.events"
-    return ""
-
-
-def _note(text: str) -> None:
-    """A line in the run's log: standard error is the log here."""
-    os.write(2, f"[lavender-tui supervisor] {text}\n".encode("utf-8", "backslashreplace"))
 
 
 if __name__ == "__main__":

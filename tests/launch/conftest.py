@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lavender_tui import launch
+from lavender_tui.launch import starting
 from lavender_tui.launch.record import LaunchRecord, read_exit
 from lavender_tui.model.plan import Launch
 
@@ -77,3 +78,17 @@ class Lab:
 @pytest.fixture
 def lab(tmp_path: Path, until: Callable[..., object], nothing_survives: Callable[[], list[int]]) -> Iterator[Lab]:
     yield Lab(tmp_path, until)
+
+
+@pytest.fixture
+def quick(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor whose heart beats ten times a second."""
+    root = str(Path(starting.ENTRY).parents[2])
+    entry = lab.script(
+        f"import sys\nsys.path.insert(0, {root!r})\n"
+        "import lavender_tui.launch.supervisor as s\n"
+        "s.upkeep.HEARTBEAT_SECONDS = s.upkeep.NEAR_SECONDS = 0.1\n"
+        "sys.exit(s.main(sys.argv[1:]))\n",
+        "quick.py",
+    )
+    monkeypatch.setattr(starting, "ENTRY", entry)

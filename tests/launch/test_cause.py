@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch.cause import describe_signal, find, last_traceback, rank_failure
+from lavender_tui.launch.cause import MemoryKills, describe_signal, find, last_traceback, rank_failure
 
 TOP = "Traceback (most recent call last):"
 TABLE = """
@@ -51,8 +51,10 @@ def test_a_killed_rank_is_named_with_what_is_known_of_the_memory_killer(tmp_path
     assert find(str(tmp_path), 1) == (
         "rank 1 was killed by signal 9 that nobody here sent (an administrator, or the memory killer of a container)"
     )
-    assert "probably out of memory" in str(find(str(tmp_path), 1, memory_kills=({"machine": 1}, {"machine": 2})))
-    assert "9: out of memory" in str(find(str(tmp_path), 1, memory_kills=({"group": 0}, {"group": 1})))
+    machine = find(str(tmp_path), 1, memory_kills=MemoryKills({"machine": 2, "group": 0}))
+    assert "perhaps by the kernel's memory killer" in str(machine) and "out of memory" not in str(machine)
+    assert "9: out of memory" in str(find(str(tmp_path), 1, memory_kills=MemoryKills({"group": 1})))
+    assert "log names it" in str(find(str(tmp_path), 1, memory_kills=MemoryKills({}, {12})))
 
 
 @pytest.mark.parametrize("inner", [{"message": "RuntimeError: from the file"}, "RuntimeError: from the file"])
