@@ -52,8 +52,7 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
     where it isn't known. What an older run did after that step is not in the weights of the younger one. `request` is
     what a live run is asked for and hasn't come to yet: {what: "stop-at-next-save"|"stop-at-epoch-end", who, asked_at}.
     """
-    newest = run.newest
-    resumed = run.resumed_from
+    newest, resumed, bad = run.newest, run.resumed_from, dict(run.known_bad)
     return {
         "run": text.utf8(run.name),
         **path_fields(run.path),
@@ -78,7 +77,9 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "lineage": lineage_document((family or Family((run,))).ancestry(run)),
         "proof": proof_document(run.proof) if run.proof is not None else None,
         "warnings": list(run.warnings),
-        "checkpoints": [checkpoint_document(checkpoint) for checkpoint in run.checkpoints],
+        "checkpoints": [
+            {**checkpoint_document(checkpoint), "known_bad": bad.get(checkpoint.path)} for checkpoint in run.checkpoints
+        ],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -10,12 +9,13 @@ from dataclasses import dataclass, replace
 
 from lavender_tui import checkpoints
 from lavender_tui.errors import NotFound, UsageError
-from lavender_tui.launch.record import read_launch
+from lavender_tui.launch import bad_files
+from lavender_tui.launch.followers import directories_resumed_from
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.choosing import over_runs
 from lavender_tui.model.run import Run
+from lavender_tui.model.suspects import Follower, followers, suspects
 from lavender_tui.resume import going_back
-from lavender_tui.resume.known_bad import followers, suspects
 from lavender_tui.resume.request import Options, Target
 from lavender_tui.resume.situation import new_root
 from lavender_tui.watch.assemble import assemble
@@ -24,8 +24,6 @@ from lavender_tui.watch.listing import list_run
 from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.records import read_papers
 from lavender_tui.watch.scan import scan
-
-MOST_NEIGHBOURS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +104,15 @@ class _Suspects:
 
     def of(self, run: Run) -> Mapping[str, str]:
         if run.path not in self._known:
-            self._known[run.path] = suspects(run.checkpoints, self._followers(run))
+            resumed = [Follower.of(one) for one in self._followers(run)]
+            self._known[run.path] = suspects(run.checkpoints, resumed, bad_files.remembered())
         return self._known[run.path]
 
     def _followers(self, run: Run) -> Sequence[Run]:
         """Among the runs of the root; of a run that was named alone, those beside it."""
         if len(self._runs) > 1:
             if self._followers_of is None:
-                self._followers_of = followers(self._runs)
+                self._followers_of = followers(self._runs, os.path.realpath)
             return self._followers_of.get(os.path.realpath(run.path), ())
         beside = resumed_as(run.path, new_root(run.path, self._options))
         return scan(beside, index=self._index) if beside else ()
@@ -140,16 +139,4 @@ def _run_at(directory: str, index: Index) -> Run | None:
 
 def resumed_as(run_path: str, root: str) -> Sequence[str]:
     """The run directories, in the root and beside the run, whose records say that they were resumed from it."""
-    found = []
-    for place in dict.fromkeys((os.path.dirname(run_path), root)):
-        try:
-            with os.scandir(place) as entries:
-                directories = [one.path for one in itertools.islice(entries, MOST_NEIGHBOURS) if one.is_dir()]
-        except OSError:
-            continue  # no such root yet, or not ours to list: the launch looks again
-        for directory in sorted(directories):
-            record = read_launch(directory)
-            came_from = record.resumed_from if record is not None else None
-            if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
-                found.append(directory)
-    return found
+    return [directory for directory, _ in directories_resumed_from(run_path, root)]

@@ -10,11 +10,11 @@ from lavender_tui.checkpoints.findings import Cancelled, Integrity, NonFinite
 from lavender_tui.checkpoints.integrity import IsCancelled, Progress, look_through
 from lavender_tui.checkpoints.remembered import recall
 from lavender_tui.errors import UnreadableFile
+from lavender_tui.launch import bad_files
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import FileFacts, parse_name
 from lavender_tui.model.plan import Check, Proposal, ResumePlan, Verdict
 from lavender_tui.model.state_rules import passed, refuse, warn
-from lavender_tui.resume import known_bad
 from lavender_tui.resume.request import Prepared
 from lavender_tui.resume.situation import Situation
 
@@ -90,9 +90,9 @@ def _keep_in_mind(path: str, checks: tuple[Check, ...], *, weights_only: bool) -
         return  # gone meanwhile: there is nothing to keep away from
     failed = [check.what for check in checks if check.verdict is Verdict.REFUSE]
     if failed:
-        known_bad.remember(path, facts, failed[0])
+        bad_files.remember(path, facts, failed[0])
     elif not weights_only:
-        known_bad.forget(facts)
+        bad_files.forget(facts)
 
 
 def known_checks(it: Situation) -> list[Check]:

@@ -12,9 +12,12 @@ from typing import Any
 
 from lavender_tui.checkpoints import is_checkpoint_name, read_checkpoint
 from lavender_tui.errors import NotFound, UnreadableFile
+from lavender_tui.launch import bad_files
+from lavender_tui.launch.followers import followers_of
 from lavender_tui.launch.record import read_launch
 from lavender_tui.model.choosing import in_run
 from lavender_tui.model.run import started_at_from_name
+from lavender_tui.model.suspects import suspects
 from lavender_tui.training.ranks import current_ranks, first_does
 
 LOG = logging.getLogger("lavender_tui.training")
@@ -33,7 +36,8 @@ def resume_from_checkpoint(
     `resume_from`: a checkpoint file, a run directory (its newest usable checkpoint), a root, or None for the newest
     usable checkpoint over all runs of `root`; of `stage`, where one is named. Newest is the newest run by its start,
     and in it the highest save_count: neither names nor file times decide, links are never chosen. A file that is cut
-    off, being written or damaged is passed over with a warning on the logger `lavender_tui.training`.
+    off, being written, damaged or known to be bad is passed over with a warning on the logger
+    `lavender_tui.training`.
 
     The third value has `checkpoint_path` too. Tensors are put on `device`. Under torch.distributed rank 0 chooses for
     all ranks. Raises NotFound where there is nothing to resume from, UnreadableFile for a file that can't be loaded
@@ -56,13 +60,25 @@ def find_checkpoint(resume_from: str | None, *, root: str, stage: str | None = N
     if not os.path.isdir(place):
         raise NotFound("there is no such checkpoint, run or root", where=place, hint="Name one that is there")
     for run_dir in [place] if _checkpoint_files(place) else _runs_newest_first(place):
-        choice = in_run((read_checkpoint(path) for path in _checkpoint_files(run_dir)), stage)
-        for path, why in choice.passed_over:
-            LOG.warning("%s: passed over: %s", path, why)
-        if choice.checkpoint is not None:
-            return choice.checkpoint.path
+        chosen = newest_usable(run_dir, stage)
+        if chosen is not None:
+            return chosen
     of_stage = f" of stage {stage}" if stage else ""
     raise NotFound(f"no usable checkpoint{of_stage} in here", where=place, hint="Start afresh, or name a checkpoint")
+
+
+def newest_usable(run_dir: str, stage: str | None = None) -> str | None:
+    """The newest usable checkpoint of a run, what is passed over said; a known bad one only where there is no other."""
+    found = [read_checkpoint(path) for path in _checkpoint_files(run_dir)]
+    bad = suspects(found, followers_of(run_dir), bad_files.remembered())
+    choice = in_run(found, stage, bad=bad)
+    for path, why in choice.passed_over:
+        LOG.warning("%s: passed over: %s", path, why)
+    if choice.checkpoint is None:
+        return None
+    if choice.checkpoint.path in bad:
+        LOG.warning("%s: known to be bad: %s", choice.checkpoint.path, bad[choice.checkpoint.path])
+    return choice.checkpoint.path
 
 
 def _checkpoint_files(run_dir: str) -> list[str]:

@@ -86,7 +86,7 @@ def world_words(checkpoint: Checkpoint) -> str:
 
 def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
     """A few lines: what `r` would do with this run, or why it can't; then who carried it on already."""
-    choice = in_run(run.checkpoints)
+    choice = in_run(run.checkpoints, bad=dict(run.known_bad))
     if _waits(run, choice):
         lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
     else:
@@ -138,6 +138,9 @@ def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]
         lines.append([("  ✗ its rank states can't be merged: ", "bad"), (text.clean(problem, 300), "")])
     else:
         lines.append([("  starts at ", "quiet"), (start_words(checkpoint), "")])
+    bad = dict(run.known_bad).get(checkpoint.path)
+    if bad is not None:
+        lines.append([("  ! known to be bad: ", "warn"), (text.clean(bad, 300), "")])
     lines.append([("  " + world_words(checkpoint), "quiet")])
     lines += [_passed(path, why) for path, why in choice.passed_over[:2]]
     return lines

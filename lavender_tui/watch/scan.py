@@ -14,6 +14,7 @@ from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import list_run
 from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.records import read_papers
+from lavender_tui.watch.suspicion import Suspicion
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ def scan_all(
         )
         for path, listing in listings.items()
     ]
-    return Scanned(in_order(run for run in runs if run is not None), tuple(tree.warnings))
+    marked, _ = Suspicion().mark(in_order(run for run in runs if run is not None))
+    return Scanned(marked, tuple(tree.warnings))
 
 
 def in_order(runs: Iterable[Run]) -> tuple[Run, ...]:

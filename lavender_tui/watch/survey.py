@@ -17,6 +17,7 @@ from lavender_tui.watch.metrics import METRICS_NAME
 from lavender_tui.watch.processes import recorded_processes
 from lavender_tui.watch.records import read_papers
 from lavender_tui.watch.scan import in_order
+from lavender_tui.watch.suspicion import Suspicion
 
 COARSE_GRAIN_SECONDS = 2.0  # file times on network and old file systems
 FINE_GRAIN_SECONDS = 0.02  # on local ones: a tick of the kernel is at most 10 ms
@@ -39,6 +40,7 @@ class Survey:
         self._changed: set[str] = set()
         self._behind: set[str] = set()
         self._order: tuple[Run, ...] = ()
+        self._suspicion = Suspicion()
 
     def explore(self) -> list[str]:
         """Walk the roots again; returns the run directories that are new. Those that vanished are forgotten."""
@@ -88,8 +90,9 @@ class Survey:
     def take_changes(self) -> frozenset[str]:
         """The paths of runs that changed, appeared or went since the last call ("" stands for the roots' warnings)."""
         changed, self._changed = frozenset(self._changed), set()
-        if changed:
-            self._order = in_order(self.runs.values())
+        if changed or self._suspicion.has_moved():
+            self._order, doubted = self._suspicion.mark(in_order(self.runs.values()))
+            changed |= doubted
         return changed
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lavender_tui import checkpoints
+from lavender_tui.launch.bad_files import MOST_REMEMBERED, memory_path, remember, remembered
 from lavender_tui.launch.identity import host_name
 from lavender_tui.launch.record import (
     ExitRecord,
@@ -26,7 +27,6 @@ from lavender_tui.launch.record import (
 from lavender_tui.model.run import Lineage
 from lavender_tui.resume import carry_out
 from lavender_tui.resume.examining import examine
-from lavender_tui.resume.known_bad import MOST_REMEMBERED, memory_path, remember, remembered
 from tests.resume.saves import check, proposed, save, warnings
 
 
@@ -110,7 +110,7 @@ def test_what_the_checkpoint_had_no_part_in_is_not_held_against_it(run: str, ste
 
 def test_a_stopped_run_says_nothing(run: str) -> None:
     save(run, 1)
-    path = follower(save(run, 2), steps=3)
+    path = follower(save(run, 2), steps=3, stop={"who": "ann"})
     write_stop(path, StopRecord(who="ann", how="graceful", asked_at=1.0))
     assert chosen(run) == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections import OrderedDict
@@ -13,6 +14,11 @@ import pytest
 import torch
 
 from lavender_tui.errors import NotFound, UnreadableFile
+from lavender_tui.launch.bad_files import remember
+from lavender_tui.launch.identity import host_name
+from lavender_tui.launch.record import ExitRecord, LaunchRecord, ProcessId, write_exit, write_launch
+from lavender_tui.model.checkpoint import FileFacts
+from lavender_tui.model.run import Lineage
 from lavender_tui.training import resume_from_checkpoint
 
 
@@ -119,3 +125,51 @@ def test_what_is_no_checkpoint_at_all(tmp_path: Path) -> None:
     for path in (listed, weightless, text, bare):
         with pytest.raises(UnreadableFile, match=path.name):
             resume_from_checkpoint(path)
+
+
+def broke(root: Path, checkpoint: Path, *, steps: int = 3) -> Path:
+    """A run that was resumed from the checkpoint and broke at once, by its records."""
+    run = root / "run-2026-01-03_00-00-00"
+    run.mkdir()
+    record = LaunchRecord(
+        run_id="x", run_dir=str(run), backend="local", argv=("python", "t.py"), cwd="/", host=host_name(), boot_id="b",
+        pid_namespace="n", leader=ProcessId(pid=1, start_ticks=1), started_at=1.0, written_by="supervisor",
+        resumed_from=Lineage(run=str(checkpoint.parent), checkpoint=str(checkpoint)),
+    )  # fmt: skip
+    write_launch(str(run), record)
+    write_exit(str(run), ExitRecord(code=1, signal=None, ended_at=5.0, error="RuntimeError: loss is nan"))
+    lines = [{"event": "begin"}, *({"step": step, "loss": 2.0} for step in range(1, steps + 1))]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 9')
+    return run
+
+
+def test_one_that_broke_the_run_resumed_from_it_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = tmp_path / "run-2026-01-02_00-00-00"
+    good = put(run, "pretrain-10-00-00-0001.pt")
+    bad = put(run, "pretrain-11-00-00-0002.pt")
+    after = broke(tmp_path, bad)
+    for target in (tmp_path, run):
+        assert chosen(target) == str(good)
+    assert f"{bad}: passed over: {after.name}, resumed from it, failed after 3 steps" in caplog.text
+    assert chosen(bad) == str(bad), "named, it is taken"
+    good.unlink()
+    assert chosen(run) == str(bad) and f"{bad}: known to be bad: " in caplog.text, "no other one is there"
+
+
+def test_one_that_went_on_for_long_is_not(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-01-02_00-00-00"
+    put(run, "pretrain-10-00-00-0001.pt")
+    newest = put(run, "pretrain-11-00-00-0002.pt")
+    broke(tmp_path, newest, steps=80)
+    assert chosen(run) == str(newest)
+
+
+def test_one_that_failed_a_deep_check_is_passed_over(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-01-02_00-00-00"
+    good, bad = put(run, "pretrain-10-00-00-0001.pt"), put(run, "pretrain-11-00-00-0002.pt")
+    assert remember(str(bad), FileFacts.of(os.stat(bad)), "the weights hold numbers that are none")
+    assert chosen(tmp_path) == str(good)
+    put(run, "pretrain-11-00-00-0002.pt")
+    assert chosen(tmp_path) == str(bad), "another file of that name starts anew"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch.bad_files import remember
+from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
@@ -117,3 +120,44 @@ async def test_a_reason_too_long_for_the_title_has_a_line_of_its_own(play: Play,
         await until(pilot, lambda: f"exit code 1: {reason}" in " ".join(text_of(pilot.app).split()), "the reason")
         await pilot.resize_terminal(200, 60)
         await until(pilot, lambda: reason in lines_of(pilot.app)[0], "the reason in the title")
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
+async def test_a_known_bad_checkpoint_is_no_default_in_pane_and_page(
+    play: Play, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    root = tmp_path / "checkpoints"
+    run = root / "run-2026-04-24_18-53-41"
+    for count in (1, 2):
+        bad = runs.save(run, count, each=10 * count, age_seconds=3600 - count)
+    broken = root / "run-2026-04-25_10-00-00"
+    runs.launched(broken, ["python", "t.py"], source=run, checkpoint=bad)
+    runs.metrics(broken, [2.0, 2.0, 2.0], every=1)
+    runs.ended(broken, code=1, error="RuntimeError: loss is nan")
+    async with play(root, size=size) as pilot:
+        pilot.app.screen.go_to_run(str(run))
+        await until_shown(pilot, "pretrain 0001")
+        shown = " ".join(text_of(pilot.app).split())
+        assert "resumes from pretrain 0001" in shown
+        if size == LARGE:
+            assert f"passed over {bad.name}: {broken.name}, resumed from it, failed after 3 steps" in shown
+        await press(pilot, "enter")
+        await until_shown(pilot, "! known bad")
+        if size == LARGE:
+            await until_shown(pilot, "known to be bad: run-2026-04-25_10-00-00, resumed from it, failed after 3 steps")
+        [line] = [one for one in lines_of(pilot.app) if "0002" in one and "pretrain" in one and "known bad" in one]
+        assert "resumes here" not in line
+
+
+async def test_what_a_deep_look_found_is_seen_at_once_without_a_change_of_the_run(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    run = root / "run-2026-04-24_18-53-41"
+    for count in (1, 2):
+        bad = runs.save(run, count, each=10 * count, age_seconds=3600 - count)
+    async with play(root) as pilot:
+        await until_shown(pilot, "resumes from pretrain 0002")
+        assert remember(str(bad), FileFacts.of(os.stat(bad)), "the weights hold numbers that are none: w (3 NaN)")
+        await until_shown(pilot, "resumes from pretrain 0001")
+        assert f"passed over {bad.name}" in text_of(pilot.app)
+        [found] = pilot.app.runs
+        assert found.known_bad == ((str(bad), "the weights hold numbers that are none: w (3 NaN)"),)

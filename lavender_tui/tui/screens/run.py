@@ -82,7 +82,7 @@ class RunScreen(RunActions, Screen[None]):
         """A checkpoint that was chosen here: the sheet opens on it instead of the default."""
         table = self.query_one(CheckpointTable)
         chosen = table.cursor_checkpoint
-        default = in_run(self._run.checkpoints).checkpoint
+        default = in_run(self._run.checkpoints, bad=dict(self._run.known_bad)).checkpoint
         is_default = chosen is None or (default is not None and chosen.path == default.path)
         return None if is_default or chosen is None or not chosen.is_usable else chosen
 
@@ -96,7 +96,8 @@ class RunScreen(RunActions, Screen[None]):
 
     def _show(self) -> None:
         run = self._run
-        choice = in_run(run.checkpoints)
+        bad = dict(run.known_bad)
+        choice = in_run(run.checkpoints, bad=bad)
         self._show_title()
         self.query_one("#facts", Lines).show(fact_lines(run, time.time()))
         followers = continuations(self.known_runs, run.key)
@@ -106,7 +107,7 @@ class RunScreen(RunActions, Screen[None]):
         resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
         self.query_one(LossPlot).show(family.points if resumes else run.losses, resumes, is_whole=family.is_whole)
         table = self.query_one(CheckpointTable)
-        table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None)
+        table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
         if not run.checkpoints:
             self.query_one(DataBars).show(None, "nothing saved yet")
         self.query_one(KeyBar).recheck()

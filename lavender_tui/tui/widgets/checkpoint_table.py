@@ -8,7 +8,7 @@ from functools import cache
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
-from lavender_tui.model.choosing import why_passed_over
+from lavender_tui.model.choosing import NOTHING, why_passed_over
 from lavender_tui.tui import ages
 from lavender_tui.tui.themes import wholeness_ink, wholeness_words
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
@@ -41,12 +41,15 @@ class CheckpointTable(LineTable):
         super().__init__(id=id)
         self._checkpoints: list[Checkpoint] = []
         self._default: str | None = None
+        self._bad: Mapping[str, str] = {}
         self._columns = _columns(ages.AGE_WIDTH)
 
-    def set_checkpoints(self, checkpoints: Sequence[Checkpoint], default: str | None) -> None:
-        """Oldest first, as a run holds them; drawn newest first."""
+    def set_checkpoints(
+        self, checkpoints: Sequence[Checkpoint], default: str | None, bad: Mapping[str, str] = NOTHING
+    ) -> None:
+        """Oldest first, as a run holds them; drawn newest first. `bad` has the known bad ones, path -> why."""
         self._checkpoints = list(reversed(checkpoints))
-        self._default = default
+        self._default, self._bad = default, bad
         now = time.time()
         is_odd = any(ages.is_odd(ages.saved_at(one), now) for one in self._checkpoints)
         self._columns = _columns(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
@@ -61,24 +64,26 @@ class CheckpointTable(LineTable):
 
     def cells(self, index: int) -> Mapping[str, Cell]:
         one = self._checkpoints[index]
-        return checkpoint_cells(one, one.path == self._default, time.time())
+        return checkpoint_cells(one, one.path == self._default, time.time(), self._bad.get(one.path))
 
 
-def checkpoint_cells(one: Checkpoint, is_default: bool, now: float) -> Mapping[str, Cell]:
-    """What a checkpoint's line says at the time `now` (unix seconds)."""
+def checkpoint_cells(one: Checkpoint, is_default: bool, now: float, bad: str | None = None) -> Mapping[str, Cell]:
+    """What a checkpoint's line says at the time `now` (unix seconds); `bad`: why it is known to be bad."""
     count = one.save_count if one.save_count is not None else one.name_save_count
     saved = ages.since(ages.saved_at(one), now)
     cells = {
         "save": Cell(text.save_count(count), "" if one.is_whole else "quiet"),
         "stage": _stage(one),
-        "whole": Cell(wholeness_words(one.wholeness), wholeness_ink(one.wholeness)),
+        "whole": Cell("! known bad", "warn")
+        if bad is not None and one.is_whole
+        else Cell(wholeness_words(one.wholeness), wholeness_ink(one.wholeness)),
         "epoch": Cell(_epoch(one)),
         "step": Cell(text.count(one.step)),
         "loss": Cell(short_loss(one.loss, one.loss_text), "bad" if one.loss_text else ""),
         "saved": Cell(saved, "warn" if saved == ages.CLOCK_DIFFERS else "quiet"),
         "ranks": _ranks(one),
         "size": Cell(text.size(one.facts.size_bytes), "quiet"),
-        "why": _why(one, is_default),
+        "why": _why(one, is_default, bad),
     }
     unknown = Cell("…" if one.wholeness is Wholeness.UNREAD else text.NONE, "faint")
     return {key: unknown if cell.text == text.NONE else cell for key, cell in cells.items()}
@@ -105,9 +110,12 @@ def _ranks(one: Checkpoint) -> Cell:
     return Cell(text.of(ranks.found, ranks.expected), "" if ranks.complete else "warn")
 
 
-def _why(one: Checkpoint, is_default: bool) -> Cell:
+def _why(one: Checkpoint, is_default: bool, bad: str | None) -> Cell:
+    doubt = f": {text.clean(bad, 300)}" if bad is not None else ""
     if is_default:
-        return Cell("← resumes here", "accent")
+        return Cell(f"← resumes here{doubt}", "accent")
+    if doubt and one.is_whole:
+        return Cell(f"known to be bad{doubt}", "warn")
     if one.wholeness is Wholeness.UNREAD:
         return Cell("")  # its file's cell says so
     why = why_passed_over(one)

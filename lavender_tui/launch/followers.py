@@ -1,0 +1,82 @@
+"""The runs that were resumed from one, by their records alone: for those who can't look at everything."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+
+from lavender_tui.checkpoints import is_checkpoint_name
+from lavender_tui.launch.living import is_alive
+from lavender_tui.launch.record import LaunchRecord, end_facts, read_launch
+from lavender_tui.model.run import started_at_from_name
+from lavender_tui.model.suspects import AT_ONCE_STEPS, Follower
+
+MOST_NEIGHBOURS = 5_000
+_METRICS = "metrics.jsonl"
+_MOST_LINES, _MOST_LINE_BYTES = 4 * AT_ONCE_STEPS, 1 << 16
+
+
+def directories_resumed_from(run_path: str, root: str) -> list[tuple[str, LaunchRecord]]:
+    """The run directories, in the root and beside the run, whose records say that they were resumed from it."""
+    found = []
+    for place in dict.fromkeys((os.path.dirname(run_path), root)):
+        try:
+            with os.scandir(place) as entries:
+                directories = [one.path for one in itertools.islice(entries, MOST_NEIGHBOURS) if one.is_dir()]
+        except OSError:
+            continue  # no such root yet, or not ours to list: the launch looks again
+        for directory in sorted(directories):
+            record = read_launch(directory)
+            came_from = record.resumed_from if record is not None else None
+            if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
+                found.append((directory, record))
+    return found  # type: ignore[return-value]
+
+
+def followers_of(run_path: str) -> list[Follower]:
+    """The runs beside it that were resumed from it, each with what says how it went. Never raises."""
+    found = directories_resumed_from(os.path.abspath(run_path), os.path.dirname(os.path.abspath(run_path)))
+    return [_follower(directory, record) for directory, record in found]
+
+
+def _follower(directory: str, record: LaunchRecord) -> Follower:
+    told = record.resumed_from.checkpoint if record.resumed_from is not None else None
+    started = started_at_from_name(os.path.basename(directory))
+    return Follower(
+        path=directory,
+        checkpoint=os.path.basename(told) if told else None,
+        is_alive=is_alive(directory),
+        has_saved=_has_saved(directory),
+        steps=steps_of(os.path.join(directory, _METRICS)),
+        started_at=started if started is not None else record.started_at,
+        end=end_facts(directory),
+    )
+
+
+def _has_saved(directory: str) -> bool:
+    try:
+        return any(is_checkpoint_name(name) for name in os.listdir(directory))
+    except OSError:
+        return False
+
+
+def steps_of(path: str) -> int:
+    """How many steps the first lines of a `metrics.jsonl` go through; beyond some more than "at once" nobody counts."""
+    steps = list(itertools.islice(_steps(path), _MOST_LINES))
+    return steps[-1] - steps[0] + 1 if steps else 0
+
+
+def _steps(path: str) -> Iterator[int]:
+    try:
+        with open(path, "rb") as file:
+            for line in itertools.islice(iter(lambda: file.readline(_MOST_LINE_BYTES), b""), 2 * _MOST_LINES):
+                try:
+                    values = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue  # torn, or no line of ours
+                if isinstance(values, dict) and type(values.get("step")) is int and "loss" in values:
+                    yield values["step"]
+    except OSError:
+        return
