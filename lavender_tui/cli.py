@@ -246,6 +246,19 @@ def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int)
 
 
 @cli.command(changes=False)
+@ROOTS
+@click.option("--on", multiple=True, metavar="EVENT=COMMAND", help="Run COMMAND at each failed, stalled, finished, …")
+@JSON
+def watch(roots: tuple[str, ...], on: tuple[str, ...], as_json: bool) -> int:
+    """Go on, with a line for each run that failed, stalled, finished, was stopped, went NaN or didn't carry on.
+
+    COMMAND is read by no shell; it may use {run}, {path}, {reason} and {event}, also as LAVENDER_RUN and so on in its
+    environment.
+    """
+    return verb("watch")(roots, on=on, as_json=as_json)
+
+
+@cli.command(changes=False)
 @JSON
 def config(as_json: bool) -> int:
     """Print where the settings lie and which are in force, as TOML that can be saved there."""

@@ -79,6 +79,40 @@ class TorchrunSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotifySettings:
+    """What tells of a run that failed, stalled, …, beside the line in the app. Commands are read by no shell; they may
+    use {run}, {path}, {reason} and {event}. Raises ValueError for a quote that isn't closed."""
+
+    bell: bool = False
+    """Ring the terminal's bell."""
+
+    terminal: bool = False
+    """Ask the terminal for a desktop notice (OSC 9: iTerm2, kitty, WezTerm, Windows Terminal, …)."""
+
+    failed: str = ""
+    """A command to run when a run failed, such as `notify-send {run} {reason}`."""
+
+    stalled: str = ""
+    """When a living run gives no sign for longer than it used to."""
+
+    finished: str = ""
+    """When a training is over and all is trained."""
+
+    stopped: str = ""
+    """When a run was stopped on request."""
+
+    nan: str = ""
+    """When the loss is no number any more."""
+
+    jumped: str = ""
+    """When a resumed run doesn't carry on where it was to."""
+
+    def __post_init__(self) -> None:
+        for name in ("failed", "stalled", "finished", "stopped", "nan", "jumped"):
+            shlex.split(getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     root: str = "checkpoints"
     """The directory that holds runs, where none is named."""
@@ -106,6 +140,9 @@ class Config:
 
     readonly: bool = False
     """Only look: nothing can be started, stopped or changed, neither in the app nor by a command."""
+
+    notify: NotifySettings = NotifySettings()
+    """How news of a run are told."""
 
     slurm: SlurmSettings = SlurmSettings()
     """What jobs ask for where Slurm starts the training."""

@@ -31,6 +31,7 @@ def run(
         mouse=settings.mouse if mouse is None else mouse,
         ascii=settings.ascii if ascii_only is None else ascii_only,
         notices=notices,
+        notify=settings.notify,
     )
     return run_app(app_roots(roots, settings.root), command=command, readonly=readonly, look=look)
 

@@ -23,10 +23,12 @@ from lavender_tui.tui.messages import RunsChanged, WatchFailed
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import DEFAULT_THEME, Look
+from lavender_tui.tui.telling import Telling, talking
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.dom import DOMNode
+    from textual.driver import Driver
 
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
@@ -54,8 +56,9 @@ class LavenderApp(App[int]):
         readonly: bool = False,
         look: Look | None = None,
     ) -> None:
-        super().__init__()
         self.look = look or Look()
+        self.telling = Telling(self, self.look.notify)
+        super().__init__()
         self._notices = self.look.notices
         self.is_readonly = readonly
         self.roots = tuple(os.path.abspath(root) for root in roots)
@@ -97,6 +100,9 @@ class LavenderApp(App[int]):
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()
 
+    def get_driver_class(self) -> type[Driver]:
+        return talking(super().get_driver_class(), self.telling)
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = forgiving(super().get_line_filters())
         if self.look.ascii or terminal_is_ascii():
@@ -121,6 +127,8 @@ class LavenderApp(App[int]):
             self.call_after_refresh(gc.enable)  # off since the start: see tui/start.py
         self.snapshot = message.snapshot
         self.runs = message.snapshot.runs
+        if message.snapshot.is_complete:
+            self.telling.look(message.snapshot.runs)
         for screen in self.screen_stack:
             show = getattr(screen, "show_snapshot", None)
             if show is not None and screen.is_mounted:

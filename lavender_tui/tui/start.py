@@ -5,18 +5,24 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lavender_tui.config import NotifySettings
 
 DEFAULT_THEME = "lavender"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How the app looks and what of the terminal it takes. `notices` are said once, when the list is there."""
+    """How the app looks, what of the terminal it takes, and how it tells of news. `notices` are said once, at the
+    start."""
 
     theme: str = DEFAULT_THEME
     mouse: bool = True
     ascii: bool = False
     notices: tuple[str, ...] = ()
+    notify: NotifySettings | None = None
 
 
 def run_app(

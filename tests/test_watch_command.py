@@ -1,0 +1,93 @@
+"""`lavender-tui watch` on a real root whose runs really end, with a real hook."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.cli import run
+from lavender_tui.launch import hooks, start
+from lavender_tui.model.notices import Event, Notice
+from lavender_tui.model.plan import Launch
+from tests.model import build
+from tests.tui import runs
+
+HOOK = "import os, sys; open(sys.argv[1], 'a').write(repr((sys.argv[2:], os.environ['LAVENDER_REASON'])) + chr(10))"
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], list[str]]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*args: str) -> tuple[subprocess.Popen[str], list[str]]:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "lavender_tui", "watch", *args],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        lines: list[str] = []
+        threading.Thread(target=lambda: lines.extend(iter(process.stdout.readline, "")), daemon=True).start()
+        return process, lines
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_run_that_dies_is_told_and_the_hook_gets_its_name_as_it_is(
+    tmp_path: Path, watching: Callable[..., tuple[subprocess.Popen[str], list[str]]]
+) -> None:
+    root = tmp_path / "checkpoints"
+    run_dir = root / "run-2026-04-24_18-53-41 $(touch x); '\"{reason}"
+    runs.save(run_dir, 1)
+    told, argv = tmp_path / "told", (sys.executable, "-c", "import time; time.sleep(600)")
+    record = start(Launch(backend="local", argv=argv, cwd=str(tmp_path)), str(run_dir))
+    hook = f"failed='{sys.executable}' -c \"{HOOK}\" '{told}' {{run}} {{event}}"
+    process, lines = watching(str(root), "--json", "--on", hook)
+    assert "1 run, 1 alive" in process.stderr.readline()
+    os.kill(record.leader.pid, signal.SIGKILL)
+    until(lambda: told.exists() and told.read_text().endswith("\n"), "the hook")
+    until(lambda: lines, "the line")
+    words, reason = ast.literal_eval(told.read_text())
+    assert words == [run_dir.name, "failed"] and "killed by signal 9" in reason
+    assert json.loads(lines[0])["event"] == "failed" and json.loads(lines[0])["run"] == run_dir.name
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130 and not (Path.cwd() / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("on", "words"), [("died=true", "it is EVENT=COMMAND"), ("failed", "EVENT=COMMAND"), ("failed='a", "quot")]
+)
+def test_what_is_no_hook_is_refused(on: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", str(tmp_path), "--on", on]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [("/no/such/program", "can't be started"), ("false", "exit code 1"), ("sleep 60", "was ended")],
+)
+def test_a_hook_that_fails_is_said(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "SECONDS", 0.2)
+    said: list[str] = []
+    hooks.start(hooks.parse(command), Notice(event=Event.FAILED, run=build.run(), words="why"), said.append)
+    until(lambda: said, "the sentence")
+    assert problem in said[0]
