@@ -119,8 +119,8 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--backend",
-            type=click.Choice(["local", "torchrun"]),
-            help="How to start it (default: torchrun, where more than one rank runs).",
+            type=click.Choice(["local", "torchrun", "slurm"]),
+            help="How to start it (default: torchrun, where more than one rank runs; as before for a job of Slurm).",
         ),
         click.option("--root", metavar="DIR", help="Where the new run is made (default: beside the old one)."),
         click.option(
@@ -271,6 +271,13 @@ def config(as_json: bool) -> int:
 def demo(headless: bool, directory: str | None) -> int:
     """A real training on this machine: watch it, kill it, resume it on another world_size."""
     return verb("demo")(headless=headless, directory=directory)
+
+
+@cli.command(changes=True, hidden=True)
+@click.argument("run")
+def requeued(run: str) -> int:
+    """Go on with a job that Slurm has started again; called by the job's script."""
+    return verb("requeued")(run)
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lavender_tui import config
 from lavender_tui.errors import UsageError
-from lavender_tui.launch import local, torchrun
+from lavender_tui.launch import local, slurm, torchrun
 from lavender_tui.launch.arguments import Command, Kind, parse, set_world_size
 from lavender_tui.launch.engine import Engine, Topology
 from lavender_tui.launch.living import RUN_DIR, RUN_ID
@@ -22,7 +23,7 @@ __all__ = ["BACKENDS", "PLACEHOLDERS", "CommandSource", "build", "fill", "find_c
 RESUME_PLAN = "LAVENDER_RESUME_PLAN"
 PLACEHOLDERS = ("checkpoint", "plan", "state", "run_dir", "world_size", "stage", "start_epoch")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
-_ENGINES: dict[str, Engine] = {local.NAME: local, torchrun.NAME: torchrun}
+_ENGINES: dict[str, Engine] = {local.NAME: local, torchrun.NAME: torchrun, slurm.NAME: slurm}
 BACKENDS = tuple(_ENGINES)
 
 
@@ -70,6 +71,7 @@ def build(
     grace: float = 30.0,
     environ: Mapping[str, str] | None = None,
     cores: int | None = None,
+    attempt: int = 1,
 ) -> Launch:
     """The launch of `world_size` processes: words, working directory, and the variables to set.
 
@@ -85,24 +87,30 @@ def build(
         "stage": stage,
         "start_epoch": start_epoch,
     }
-    source = _source(command, cwd)
-    fitted = _fit(source, backend, world_size, run_dir, values, grace=grace, environ=environ, cores=cores)
+    source, run_id = _source(command, cwd), run_id or new_run_id(run_dir)
+    fitted = _fit(
+        source, backend, world_size, run_dir, values, grace=grace, environ=environ, cores=cores, run_id=run_id,
+        attempt=attempt,
+    )  # fmt: skip
     env = {
         "PYTHONUNBUFFERED": "1",
         **source.remembered,
         **fitted.engine.environment(fitted.command, fitted.topology),
         **fitted.env,
-        RUN_ID: run_id or new_run_id(run_dir),
+        RUN_ID: run_id,
         RUN_DIR: run_dir,
     }
     if plan_path is not None:
         env[RESUME_PLAN] = plan_path
-    return Launch(
+    launch = Launch(
         backend=fitted.engine.NAME,
         argv=fitted.engine.argv(fitted.command, fitted.topology),
         cwd=source.cwd,
         env=env,
     )
+    if fitted.engine is not slurm:
+        return launch
+    return replace(launch, script=slurm.script(fitted.command, fitted.topology, env, source.cwd))
 
 
 def notes(
@@ -133,6 +141,8 @@ def _fit(
     grace: float = 30.0,
     environ: Mapping[str, str] | None = None,
     cores: int | None = None,
+    run_id: str = "",
+    attempt: int = 1,
 ) -> _Fitted:
     if world_size < 1:
         raise UsageError(f"world_size {world_size} makes no sense", hint="It is 1 or more")
@@ -149,10 +159,21 @@ def _fit(
         cores=cores or len(os.sched_getaffinity(0)),
         environ={**(os.environ if environ is None else environ), **source.remembered, **env},
         is_in_command=is_in_command,
+        run_id=run_id,
+        slurm=_slurm_settings(source),
+        attempt=attempt,
     )
     return _Fitted(
         command=parsed, engine=_engine(parsed, backend or source.backend, topology), topology=topology, env=env
     )
+
+
+def _slurm_settings(source: CommandSource) -> config.SlurmSettings:
+    """Those of the person, and over them those of the project. Raises UsageError for one that can't be."""
+    settings, bad = config.overlay(config.load()[0].slurm, source.slurm, where=source.where)
+    if bad:
+        raise UsageError(bad[0].removeprefix(f"{source.where}: "), where=source.where, hint="Correct [slurm] there")
+    return settings
 
 
 def _engine(command: Command, backend: str | None, topology: Topology) -> Engine:
@@ -165,7 +186,7 @@ def _engine(command: Command, backend: str | None, topology: Topology) -> Engine
                 where=command_line.shown(command.script)[:200],
                 hint="Write {world_size} where it takes their number, or give `python SCRIPT …` or `torchrun SCRIPT …`",
             )
-        return local
+        return slurm if backend == slurm.NAME else local
     if backend is not None:
         return _ENGINES[backend]
     return torchrun if command.kind is Kind.TORCHRUN or topology.world_size > 1 else local

@@ -6,9 +6,10 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from lavender_tui.config import SlurmSettings
 from lavender_tui.launch.arguments import Command
 
 
@@ -23,6 +24,9 @@ class Topology:
     cores: int
     environ: Mapping[str, str]
     is_in_command: bool = False  # the command itself takes {world_size}
+    run_id: str = ""
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    attempt: int = 1  # of a job that Slurm starts again; counts from 1
 
     def interpreter(self, command: Command) -> str:
         """The interpreter that the command names, torchrun's own where it names only that, or the one that runs us.
@@ -41,7 +45,7 @@ class Topology:
 
 
 class Engine(Protocol):
-    """A module of this shape for each way of starting: `local`, `torchrun`."""
+    """A module of this shape for each way of starting: `local`, `torchrun`, `slurm` (which has a script as well)."""
 
     NAME: str
     TAKES_SAVE_SIGNAL: bool

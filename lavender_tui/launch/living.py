@@ -16,9 +16,14 @@ RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
 def is_alive(run_dir: str) -> bool:
     """Does the run's recorded supervisor or leader live? False also for what can't be seen from this machine.
 
-    A supervisor that has recorded the end is only on its way out.
+    A supervisor that has recorded the end is only on its way out. A run that is a job of Slurm is asked for there,
+    which may take 15 s; where nobody answers it is taken to live.
     """
     record = read_launch(run_dir)
+    if record is not None and record.slurm is not None and record.leader is None:
+        from lavender_tui.launch.slurm_living import why_alive
+
+        return belongs_here(record, run_dir) and why_alive(run_dir, record) is not None
     if record is None or not belongs_here(record, run_dir) or not record.is_alive:
         return False
     return (record.leader is not None and record.leader.is_alive) or read_exit(run_dir) is None

@@ -18,7 +18,7 @@ from lavender_tui.model.plan import PLAN_NAME
 from lavender_tui.model.run import LiveProcess, Run
 
 PYPROJECT, OWN_FILE, TABLE = "pyproject.toml", "lavender.toml", "lavender-tui"
-SETTINGS = frozenset({"command", "cwd", "backend", "env"})
+SETTINGS = frozenset({"command", "cwd", "backend", "env", "slurm"})
 _ROLES = ("agent", "process", "worker")  # whose command line starts the whole again, best first
 
 
@@ -35,6 +35,7 @@ class CommandSource:
     backend: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     remembered: Mapping[str, str] = field(default_factory=dict)
+    slurm: Mapping[str, Any] = field(default_factory=dict)  # the project's table [slurm]
 
 
 def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: str | None = None) -> CommandSource:
@@ -42,12 +43,14 @@ def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: 
 
     The settings are `[tool.lavender-tui]` in the training project's `pyproject.toml`, or a `lavender.toml` with the
     same keys: `command` (a text, split as a shell would, or a list), `cwd` (relative to that file), `backend`, `env` (a
-    table of texts). The project is the nearest directory at or above `project_dir` (default: the current one), or above
-    the run's recorded working directory, that has one of the two files or a `.git`. Raises UsageError where nothing is
-    found.
+    table of texts), `slurm` (a table, as in our own settings). The project is the nearest directory at or above
+    `project_dir` (default: the current one), or above the run's recorded working directory, that has one of the two
+    files or a `.git`. Raises UsageError where nothing is found.
     """
     record = read_launch(run.path) if run is not None else None
-    found = _first(run, record, tuple(explicit), os.path.abspath(project_dir or os.getcwd()))
+    here = os.path.abspath(project_dir or os.getcwd())
+    found = _first(run, record, tuple(explicit), here)
+    found = replace(found, slurm=found.slurm or _project_slurm(here, found.cwd))
     return found if run is None or record is None else replace(found, remembered=_remembered(run.path, record))
 
 
@@ -89,6 +92,15 @@ def _from_project(directory: str) -> CommandSource | None:
         if source is not None:
             return source
     return None
+
+
+def _project_slurm(*directories: str) -> Mapping[str, Any]:
+    """The table [slurm] of the nearest project that has one, whatever says the command."""
+    for path in (path for directory in directories for path in _settings_files(directory)):
+        table = (_table(path) or {}).get("slurm")
+        if isinstance(table, dict) and table:
+            return table
+    return {}
 
 
 def _settings_files(directory: str) -> Iterator[str]:
@@ -140,6 +152,8 @@ def _from_table(table: dict[str, Any], path: str) -> CommandSource | None:
         raise UsageError("`command` must be a text or a list of texts, and not empty", where=path)
     if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
         raise UsageError("`env` must be a table of texts", where=path)
+    if not isinstance(table.get("slurm", {}), dict):
+        raise UsageError("`slurm` must be a table", where=path)
     for key in ("cwd", "backend"):
         if not isinstance(table.get(key, ""), str):
             raise UsageError(f"`{key}` must be a text", where=path)
@@ -149,6 +163,7 @@ def _from_table(table: dict[str, Any], path: str) -> CommandSource | None:
         where=path,
         backend=table.get("backend"),
         env=env,
+        slurm=table.get("slurm", {}),
     )
 
 
@@ -159,7 +174,13 @@ def _from_record(record: LaunchRecord) -> CommandSource | None:
     argv = record.command or _unfilled(record)
     if not argv:
         return None
-    return CommandSource(argv=argv, cwd=record.cwd, where=f"the launch record of {os.path.basename(record.run_dir)}")
+    return CommandSource(
+        argv=argv,
+        cwd=record.cwd,
+        where=f"the launch record of {os.path.basename(record.run_dir)}",
+        # What ran on a cluster's nodes is not started on the machine that somebody happens to be logged in to.
+        backend=record.backend if record.slurm is not None else None,
+    )
 
 
 def _unfilled(record: LaunchRecord) -> tuple[str, ...]:

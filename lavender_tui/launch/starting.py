@@ -14,7 +14,7 @@ from typing import Any
 
 from lavender_tui.config import load
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch import environment, identity, journal, living, supervisor
+from lavender_tui.launch import environment, identity, journal, living, slurm, supervisor
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
 from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch, record_mode
@@ -75,6 +75,19 @@ def start(
         "facts": _facts(launch),
     }
     _check(order)
+    if launch.backend == slurm.NAME:
+        return _noted(
+            slurm.submit(
+                launch,
+                run_dir,
+                run_id=run_id,
+                resumed_from=resumed_from,
+                world_size=world_size,
+                command=command,
+                grace=grace,
+            ),
+            run_dir,
+        )
     report = _run_supervisor(run_dir, order)
     record, reason = examine_launch(run_dir)
     if not report and record is not None and _runs_without_supervisor(record):
@@ -104,7 +117,7 @@ def _facts(launch: Launch) -> dict[str, Any]:
     """What else the record says: by whom, on how many hosts, and with which of the shell's variables."""
     command = parse(launch.argv)
     nnodes, endpoint = command.option("--nnodes"), command.option("--rdzv-endpoint")
-    facts = {"environment": environment.recorded(_clean_environment()), "started_by": journal.person()}
+    facts = {"environment": environment.recorded(clean_environment()), "started_by": journal.person()}
     if nnodes is None or endpoint is None or nnodes in ("1", "1:1"):
         return facts
     rdzv = {"endpoint": endpoint, "id": command.option("--rdzv-id") or "none", "nnodes": nnodes}
@@ -151,7 +164,7 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=(writes,),
-            env=_clean_environment(),
+            env=clean_environment(),
         )
     except OSError as error:
         os.close(reads)
@@ -169,7 +182,7 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """This process's environment without what makes a process part of another run, or one rank of another group."""
     return {name: value for name, value in os.environ.items() if not _OF_ANOTHER_RUN.fullmatch(name)}
 

@@ -103,8 +103,8 @@ def stop(
     how = "kill" if kill else "interrupt" if interrupt else "graceful"
     asked = StopRecord(who=who or journal.person(), how=how, asked_at=time.time(), why=why, grace_seconds=grace)
     is_over = supervisor is None and read_exit(run_dir) is not None
-    before = _saves(run_dir)
-    announced = _Announcement(run_dir) if is_over else _announce(run_dir, asked, kill or unrecorded)
+    before = saves(run_dir)
+    announced = _Announcement(run_dir) if is_over else announce(run_dir, asked, kill or unrecorded)
     stopping = _Stopping(run_dir, record, supervisor, 0.0 if kill else grace, before)
     stopping.is_over = is_over
     try:
@@ -124,17 +124,17 @@ def stop(
         announced.take_back()
     if outcome.how == "killed":
         journal.note(journal.root_of(run_dir), "killed", run=run_dir, who=asked.who, why=outcome.words)
-    return _with_warning(outcome, announced)
+    return with_warning(outcome, announced)
 
 
 def _asked(how: str, supervised: bool, announced: _Announcement) -> StopOutcome:
     words = {"kill": "told to end at once", "interrupt": "interrupted"}.get(how, "asked to save and end")
     if not supervised:
         words += "; no supervisor is left to end it by force later"
-    return _with_warning(StopOutcome(how="asked", words=words, supervised=supervised), announced)
+    return with_warning(StopOutcome(how="asked", words=words, supervised=supervised), announced)
 
 
-def _with_warning(outcome: StopOutcome, announced: _Announcement) -> StopOutcome:
+def with_warning(outcome: StopOutcome, announced: _Announcement) -> StopOutcome:
     """Without its record a stop looks like a failure: whoever asked hears that now."""
     if announced.failed is None:
         return outcome
@@ -142,7 +142,7 @@ def _with_warning(outcome: StopOutcome, announced: _Announcement) -> StopOutcome
     return replace(outcome, words=words, unrecorded=announced.failed)
 
 
-def _saves(run_dir: str) -> set[tuple[str, int, int]]:
+def saves(run_dir: str) -> set[tuple[str, int, int]]:
     """Name, time and size of each checkpoint in the directory: what is new after a stop was saved by it."""
     found = set()
     try:
@@ -254,7 +254,7 @@ class _Announcement:
                 os.unlink(os.path.join(self.run_dir, STOP))
 
 
-def _announce(run_dir: str, asked: StopRecord, may_fail: bool) -> _Announcement:
+def announce(run_dir: str, asked: StopRecord, may_fail: bool) -> _Announcement:
     """Put the intent on disk; somebody else's is there already perhaps. Raises CannotRecord unless that `may_fail`."""
     try:
         write_stop(run_dir, asked)
@@ -389,7 +389,7 @@ class _Stopping:
         elif killed:
             how, words = "killed", "had to be killed: it did not end in time"
         else:
-            saved = bool(_saves(self.run_dir) - self.saves_before)
+            saved = bool(saves(self.run_dir) - self.saves_before)
             how = "ended"
             words = f"saved and ended {seconds:.1f} s after it was asked"
             if not saved:

@@ -6,6 +6,7 @@ import glob
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 
 from lavender_tui.errors import UsageError
@@ -46,8 +47,13 @@ _REPLACED = _RENDEZVOUS | {
 }
 
 
-def argv(command: Command, topology: Topology) -> tuple[str, ...]:
-    """The words to execute; raises UsageError for a command that torchrun can't start."""
+def argv(
+    command: Command, topology: Topology, *, meet: Sequence[str] = ("--standalone",), ranks: int | None = None
+) -> tuple[str, ...]:
+    """The words to execute on each node; raises UsageError for a command that torchrun can't start.
+
+    `meet` says how the nodes find each other, `ranks` how many there are on each (default: all).
+    """
     if command.kind is Kind.OTHER or command.runs == "code":
         raise UsageError(
             "torchrun can't start this command: it starts a Python script or module",
@@ -56,7 +62,8 @@ def argv(command: Command, topology: Topology) -> tuple[str, ...]:
         )
     interpreter = topology.interpreter(command)
     head = _head(command, interpreter)
-    return (*head, *_options(command, topology, interpreter), *command.script)
+    options = _options(command, topology, interpreter, meet, ranks or topology.world_size)
+    return (*head, *options, *command.script)
 
 
 def environment(command: Command, topology: Topology) -> dict[str, str]:
@@ -94,8 +101,16 @@ def _head(command: Command, interpreter: str) -> tuple[str, ...]:
     return (*command.wrapper, interpreter, *command.interpreter_options, *launcher)
 
 
-def _options(command: Command, topology: Topology, interpreter: str) -> list[str]:
-    words = ["--standalone", "--nproc-per-node", str(topology.world_size)]
+def passes_usr1_on(command: Command, topology: Topology) -> bool:
+    """Does that torchrun know how to pass SIGUSR1 on to its ranks? An older one dies of it, and leaves them alone."""
+    if command.interpreter is None and command.wrapper:
+        return False
+    interpreter = topology.interpreter(command)
+    return "--signals-to-handle" in _known_options(topology.find(interpreter) or interpreter)
+
+
+def _options(command: Command, topology: Topology, interpreter: str, meet: Sequence[str], ranks: int) -> list[str]:
+    words = [*meet, "--nproc-per-node", str(ranks)]
     words += words_of(without(command.options, _REPLACED | {"--module"}))
     # Tee: a line goes to the rank's own file, and with the rank before it into the run's log.
     words += ["--log-dir", os.path.join(topology.run_dir, RANKS), "--tee", "3"]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.errors import BadState
-from lavender_tui.model.secrets import masked, without_secrets
+from lavender_tui.model.secrets import masked, masked_text, without_secrets
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
@@ -91,10 +91,11 @@ class Batch:
 class Launch:
     """`env` holds only the variables that we set, never the whole environment."""
 
-    backend: str  # "local" or "torchrun"
-    argv: tuple[str, ...]
+    backend: str  # "local", "torchrun" or "slurm"
+    argv: tuple[str, ...]  # with Slurm: what submits the script
     cwd: str
     env: dict[str, str] = field(default_factory=dict)
+    script: str | None = None  # of a Slurm job
 
     def to_json(self) -> dict[str, Any]:
         """For a document: secrets hidden. The launch record alone keeps the words, for a later resume."""
@@ -103,6 +104,7 @@ class Launch:
             "argv": list(masked(self.argv)),
             "cwd": self.cwd,
             "env": without_secrets(self.env),
+            **({"script": masked_text(self.script)} if self.script is not None else {}),
         }
 
 

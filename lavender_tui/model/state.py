@@ -188,6 +188,8 @@ def _by_job_now(facts: RunFacts) -> tuple[RunState, str] | None:
     if job is None:
         return None
     said = f": {job.words}" if job.words else ""
+    if not job.state and facts.end is None:
+        return RunState.IDLE, f"{job.name}{said}"  # nobody says: it is never guessed alive
     if job.state in _JOB_WAITS:
         return RunState.IDLE, f"{job.name} waits{said}"
     if job.state in _JOB_LIVES and facts.end is None:

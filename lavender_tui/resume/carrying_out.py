@@ -10,20 +10,20 @@ from typing import cast
 
 from lavender_tui import checkpoints
 from lavender_tui.errors import AlreadyRunning, BadState, LaunchFailed, Refused
-from lavender_tui.launch import living
+from lavender_tui.launch import living, slurm, slurm_living
 from lavender_tui.launch import start as launch_start
 from lavender_tui.launch.locks import Held, resume_lock
 from lavender_tui.launch.record import LaunchRecord, read_launch, write_atomically
 from lavender_tui.launch.run_dir import new_run_dir, remove_if_untouched
 from lavender_tui.launch.starting import OUR_NAMES, refuse_second_resume
-from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
+from lavender_tui.model.plan import PLAN_NAME, Launch, Proposal, ResumePlan, Verdict
 from lavender_tui.model.run import Lineage
 from lavender_tui.model.state_rules import difference
 from lavender_tui.model.text import clean
 from lavender_tui.resume.child import Child
 from lavender_tui.resume.looking import look_at_table, with_checks
 from lavender_tui.resume.proposing import STATE_NAME, uses_state, with_launch
-from lavender_tui.resume.request import Launched, Prepared, sentence_case
+from lavender_tui.resume.request import Launched, Options, Prepared, sentence_case
 
 PLAN_AGAIN = "Plan it again"
 
@@ -77,10 +77,18 @@ def _refuse_changes(ready: Prepared) -> None:
 
 
 def _refuse_the_living(ready: Prepared, plan: ResumePlan, again: bool) -> None:
+    if ready.options.job is not None:
+        return  # Slurm runs a job once at a time, and this is the job
     if not ready.options.though_alive and living.is_alive(plan.source.run):
-        raise AlreadyRunning("the old run lives", where=plan.source.run, hint="Stop it first")
+        raise AlreadyRunning(_lives(plan.source.run), where=plan.source.run, hint="Stop it first")
     if not again:
         refuse_second_resume(plan.source.run, [ready.root])
+
+
+def _lives(run_dir: str) -> str:
+    record = read_launch(run_dir)
+    told = slurm_living.why_alive(run_dir, record) if record is not None and record.slurm is not None else None
+    return f"the old run lives: {told}" if told else "the old run lives"
 
 
 def _verify(ready: Prepared, plan: ResumePlan, child: Child) -> Prepared:
@@ -133,15 +141,34 @@ def _document(plan: ResumePlan) -> bytes:
 
 def _start(ready: Prepared, plan: ResumePlan, run_dir: str, again: bool) -> LaunchRecord:
     assert ready.command is not None
-    return launch_start(
+    came_from = Lineage(run=plan.source.run, checkpoint=plan.source.checkpoint)
+    return begin(
+        ready.options,
         plan.launch,
         run_dir,
-        run_id=plan.launch.env[living.RUN_ID],
-        resumed_from=Lineage(run=plan.source.run, checkpoint=plan.source.checkpoint),
+        resumed_from=came_from,
         world_size=plan.world_size,
         command=ready.command.argv,
         again=again,
     )
+
+
+def begin(
+    options: Options,
+    launch: Launch,
+    run_dir: str,
+    *,
+    world_size: int,
+    command: tuple[str, ...],
+    resumed_from: Lineage | None = None,
+    again: bool = False,
+) -> LaunchRecord:
+    """Start the training; from inside of a job of Slurm only prepare it, for the job then becomes it."""
+    facts = {"resumed_from": resumed_from, "world_size": world_size, "command": command}
+    run_id = launch.env[living.RUN_ID]
+    if options.job is None:
+        return launch_start(launch, run_dir, run_id=run_id, again=again, **facts)  # type: ignore[arg-type]
+    return slurm.begin_inside(launch, run_dir, job=options.job, attempt=options.attempt, run_id=run_id, **facts)
 
 
 def _needs_child(ready: Prepared, plan: ResumePlan) -> bool:
@@ -169,6 +196,8 @@ def new_run(root: str) -> Iterator[str]:
     try:
         yield run_dir
     except BaseException:
-        if not living.members(run_dir, read_launch(run_dir)):
+        record = read_launch(run_dir)
+        # A job that may have been submitted keeps its record: it is found again by its name.
+        if (record is None or record.slurm is None) and not living.members(run_dir, record):
             remove_if_untouched(run_dir, (PLAN_NAME, STATE_NAME, *OUR_NAMES))
         raise

@@ -16,8 +16,6 @@ from enum import StrEnum
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed, UsageError
 from lavender_tui.launch import command as commands
-from lavender_tui.launch import living
-from lavender_tui.launch import start as launch_start
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.record import LaunchRecord, read_launch, this_machine
 from lavender_tui.launch.run_dir import try_lock
@@ -26,7 +24,7 @@ from lavender_tui.model.checkpoint import Wholeness
 from lavender_tui.model.choosing import over_runs, run_order
 from lavender_tui.model.plan import Launch, Proposal, Verdict
 from lavender_tui.model.run import RUN_NAME, Run, RunState
-from lavender_tui.resume.carrying_out import new_run
+from lavender_tui.resume.carrying_out import begin, new_run
 from lavender_tui.resume.proposing import propose
 from lavender_tui.resume.request import Options, Target
 from lavender_tui.watch.index import Index
@@ -173,6 +171,7 @@ def fresh_launch(options: Options, run_dir: str) -> tuple[Launch, commands.Comma
         stage=options.stage,
         start_epoch=1,
         cores=cpu_count(),
+        attempt=options.attempt,
     )
     return launch, command, size
 
@@ -181,7 +180,7 @@ def start_fresh(root: str, options: Options) -> Fresh:
     """Start the training from scratch in a new run directory. On any failure nothing stays behind."""
     with new_run(root) as run_dir:
         launch, command, size = fresh_launch(options, run_dir)
-        record = launch_start(launch, run_dir, run_id=launch.env[living.RUN_ID], world_size=size, command=command.argv)
+        record = begin(options, launch, run_dir, world_size=size, command=command.argv)
         return Fresh(run_dir=run_dir, record=record, argv=launch.argv)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lavender_tui.errors import LavenderError
 from lavender_tui.launch import command as commands
+from lavender_tui.launch import slurm
 from lavender_tui.launch.record import read_launch
 from lavender_tui.launch.run_dir import NAME
 from lavender_tui.model.checkpoint import FileFacts
@@ -103,7 +104,7 @@ def _situation(chosen: Chosen, options: Options) -> tuple[Situation, tuple[tuple
         facts=gathered.facts,
         options=options,
         saved_by=_saved_by(gathered, recorded),
-        devices=devices(),
+        devices=0 if _is_a_job(options, command) else devices(),
         root=root,
         command=command,
         command_problem=problem,
@@ -113,6 +114,11 @@ def _situation(chosen: Chosen, options: Options) -> tuple[Situation, tuple[tuple
         behind=chosen.behind,
     )
     return it, gathered.files
+
+
+def _is_a_job(options: Options, command: commands.CommandSource | None) -> bool:
+    """Its ranks run on nodes of a cluster: what this machine has says nothing of them."""
+    return (options.backend or (command.backend if command is not None else None)) == slurm.NAME
 
 
 def _saved_by(gathered: Gathered, recorded: int | None) -> int | None:
@@ -224,6 +230,7 @@ def with_launch(plan: ResumePlan, command: commands.CommandSource, options: Opti
         stage=plan.start.stage or plan.source.stage,
         start_epoch=plan.start.epoch,
         cores=cpu_count(),
+        attempt=options.attempt,
     )
     launch = replace(launch, env={**environment(plan, launch.env), **launch.env})
     return replace(plan, run_dir=run_dir, launch=launch)

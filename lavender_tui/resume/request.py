@@ -9,7 +9,7 @@ from lavender_tui.model.plan import Policy, Proposal
 
 if TYPE_CHECKING:
     from lavender_tui.launch.command import CommandSource
-    from lavender_tui.launch.record import LaunchRecord
+    from lavender_tui.launch.record import LaunchRecord, SlurmJob
     from lavender_tui.model.checkpoint import FileFacts
 
 
@@ -28,6 +28,7 @@ class Options:
     `project_dir` is where a command is looked for and where it runs by default (default: the working directory);
     `though_alive` resumes a run whose processes still live. `next_stage` starts that stage from the weights of the
     stage before, everything else fresh. `before_spike` takes the newest checkpoint from before the loss jumped.
+    `job` is the job of Slurm that asks from inside, in its `attempt`: nothing is submitted then.
     `verify`: the whole checkpoint is read before it is resumed: always, never, or (None) up to `verify_bytes`.
     """
 
@@ -45,6 +46,8 @@ class Options:
     before_spike: bool = False
     verify: bool | None = None
     verify_bytes: int = 2_000_000_000
+    job: SlurmJob | None = None
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

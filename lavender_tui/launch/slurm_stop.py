@@ -1,0 +1,178 @@
+"""Stop a run that is a job of Slurm: told to save and end, and cancelled when its time is over.
+
+`scancel -s TERM` reaches the steps alone and is never followed by a SIGKILL; a plain `scancel` gives the cluster's
+KillWait (often 30 s) and no more. A job that still waits has nothing to save.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from dataclasses import replace
+
+from lavender_tui.launch import journal, slurm_living
+from lavender_tui.launch.record import ExitRecord, LaunchRecord, StopRecord, read_exit, write_exit
+from lavender_tui.launch.slurm_state import ControllerAway, query_environment
+from lavender_tui.launch.stopping import CannotStop, StopOutcome, announce, saves, with_warning
+from lavender_tui.model.job import Job, words
+from lavender_tui.model.text import clean
+
+CALL_SECONDS = 20.0
+TICK, SLOWEST_TICK = 0.5, 4.0  # the queue is asked less and less often
+PATIENCE = 60.0  # for Slurm to have ended what it was told to cancel
+
+
+def scancel(record: LaunchRecord, *more: str) -> None:
+    """Raises ControllerAway where the controller doesn't take it; an unknown job is no error."""
+    assert record.slurm is not None and record.slurm.job_id is not None
+    argv = ("scancel", *more, str(record.slurm.job_id))
+    try:
+        done = subprocess.run(
+            argv, env=query_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_SECONDS,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ControllerAway(f"scancel did not answer within {CALL_SECONDS:.0f} s") from error
+    except OSError as error:
+        raise ControllerAway(f"scancel can't be executed ({error.strerror})") from error
+    told = clean(done.stderr.decode("utf-8", "replace").strip(), 300)
+    if done.returncode != 0 and "Invalid job id" not in told and "already completing" not in told:
+        raise ControllerAway(f"scancel failed ({told or f'exit code {done.returncode}'})")
+
+
+def stop(
+    run_dir: str,
+    record: LaunchRecord,
+    *,
+    kill: bool = False,
+    interrupt: bool = False,
+    grace: float = 30.0,
+    who: str | None = None,
+    why: str | None = None,
+    wait: bool = True,
+) -> StopOutcome:
+    """As `stopping.stop`. Without `wait` nobody cancels what doesn't end by itself: it has to be asked again.
+
+    Raises CannotStop where the controller can't be asked or doesn't do it.
+    """
+    try:
+        found = _job_to_stop(run_dir, record)
+        if found is None:
+            return StopOutcome(how="not running", words="it isn't running: its job has left the queue")
+        return _Stopping(run_dir, *found, grace=grace).stop(
+            "kill" if kill else "interrupt" if interrupt else "graceful", who or journal.person(), why, wait
+        )
+    except ControllerAway as error:
+        raise CannotStop(error.what, where=run_dir, hint="Try again when the Slurm controller answers") from error
+
+
+def _job_to_stop(run_dir: str, record: LaunchRecord) -> tuple[LaunchRecord, Job] | None:
+    """(the record with its job's number, what Slurm says of it); None where no job of the run is left."""
+    job = slurm_living.facts(record)
+    if job is None or not job.is_active or record.slurm is None:
+        return None
+    following = slurm_living.next_attempt(run_dir, record)
+    if following is not None:
+        name = os.path.basename(following)
+        raise CannotStop(f"its job goes on as {name}", where=run_dir, hint=f"Stop {name}")
+    slurm = replace(record.slurm, job_id=record.slurm.job_id or job.job_id)
+    return replace(record, slurm=slurm), job
+
+
+class _Stopping:
+    """A job on its way out."""
+
+    def __init__(self, run_dir: str, record: LaunchRecord, job: Job, *, grace: float) -> None:
+        self.run_dir, self.record, self.job, self.grace = run_dir, record, job, grace
+        self.before = saves(run_dir)
+        self.since = time.monotonic()
+
+    def stop(self, how: str, who: str, why: str | None, wait: bool) -> StopOutcome:
+        asked = StopRecord(who=who, how=how, asked_at=time.time(), why=why, grace_seconds=self.grace)
+        announced = announce(self.run_dir, asked, may_fail=how == "kill")
+        try:
+            is_cancelled = self.ask(how)
+        except ControllerAway:
+            announced.take_back()  # nobody was told: the run isn't stopped
+            raise
+        root = journal.root_of(self.run_dir)
+        facts = {"how": how, "why": why, "grace_seconds": self.grace, **self.record.identity}
+        journal.note(root, "stop asked", run=self.run_dir, who=who, **facts)
+        if not wait:
+            more = "" if is_cancelled else "; nobody is left to cancel it later, should it not end"
+            return with_warning(
+                StopOutcome(how="asked", words=f"its job was {_told(how, is_cancelled)}{more}"), announced
+            )
+        outcome = self.finish(is_cancelled)
+        if outcome.how == "killed":
+            journal.note(root, "killed", run=self.run_dir, who=who, why=outcome.words)
+        return with_warning(outcome, announced)
+
+    def ask(self, how: str) -> bool:
+        """Tell the job; True where it was cancelled for good."""
+        if how == "kill" or self.job.is_waiting or self.job.state == "CONFIGURING":
+            scancel(self.record)
+            return True
+        scancel(self.record, f"--signal={'INT' if how == 'interrupt' else 'TERM'}")
+        return False
+
+    def finish(self, is_cancelled: bool) -> StopOutcome:
+        if not is_cancelled and self.wait_for_end(self.grace):
+            return self.ended()
+        if not is_cancelled:
+            scancel(self.record)
+        if not self.wait_for_end(PATIENCE):
+            words_left = self.what_is_left()
+            return self.outcome("alive", f"still there after scancel: {words_left}")
+        if self.job.is_waiting:
+            self.record_end()
+            return self.outcome("ended", "its job was taken out of the queue; it had not started")
+        return self.outcome("killed", "cancelled" if is_cancelled else "had to be cancelled: it did not end in time")
+
+    def ended(self) -> StopOutcome:
+        seconds = time.monotonic() - self.since
+        saved = bool(saves(self.run_dir) - self.before)
+        if saved:
+            return self.outcome("ended", f"saved and ended {seconds:.1f} s after it was asked")
+        more = ", without a new checkpoint in its directory"
+        return self.outcome("ended", f"ended {seconds:.1f} s after it was asked{more}")
+
+    def outcome(self, how: str, said: str) -> StopOutcome:
+        return StopOutcome(how=how, words=said, waited_seconds=time.monotonic() - self.since, supervised=True)
+
+    def wait_for_end(self, seconds: float) -> bool:
+        """Until the job has left the queue; False where the time is over. Asks less and less often."""
+        deadline, tick = time.monotonic() + seconds, TICK
+        while True:
+            try:
+                job = slurm_living.facts(self.record)
+                if job is None or not job.is_active:
+                    return True
+            except ControllerAway:
+                if read_exit(self.run_dir) is not None:
+                    return True
+            if time.monotonic() + tick > deadline:
+                return False
+            time.sleep(tick)
+            tick = min(tick * 1.5, SLOWEST_TICK)
+
+    def what_is_left(self) -> str:
+        try:
+            job = slurm_living.facts(self.record)
+        except ControllerAway as error:
+            return error.what
+        return words(job) if job is not None else "its job is gone"
+
+    def record_end(self) -> None:
+        """No script ever ran that would have recorded it."""
+        stop = {"who": journal.person(), "how": "cancelled", "why": "its job had not started"}
+        with contextlib.suppress(OSError):
+            write_exit(self.run_dir, ExitRecord(code=None, signal=None, ended_at=time.time(), stop=stop))
+
+
+def _told(how: str, is_cancelled: bool) -> str:
+    if is_cancelled:
+        return "cancelled"
+    return "interrupted" if how == "interrupt" else "asked to save and end"
