@@ -65,12 +65,13 @@ def look_through(
     is_cancelled: IsCancelled | None = None,
     fresh: bool = False,
     keep_cached: bool = False,
+    remembers: bool = True,
 ) -> Integrity:
     """Read the file through once, for its checksums, its numbers, or both.
 
     A few MB of memory at any size. `on_progress(bytes done, bytes in all)` and `is_cancelled()` are called from this
     thread, the latter for each MiB. What was found before in the very same file is not looked for again, unless
-    `fresh`. Bytes leave the page cache behind the reading, unless `keep_cached`: the next reader is near.
+    `fresh`; `remembers` False for small files, which are as quickly read as remembered. Bytes leave the page cache behind the reading, unless `keep_cached`: the next reader is near.
 
     Raises Cancelled; UnreadableFile (with `where`) for a file that isn't whole, or that changed meanwhile.
     """
@@ -84,7 +85,7 @@ def look_through(
             found = _Look(file, sums, finite, keep_cached, on_progress, is_cancelled).find()
             if file.has_changed():
                 raise UnreadableFile("it was written to while it was looked through")
-            return _remembered(file.facts, found)
+            return _remembered(file.facts, found) if remembers else found
     except UnreadableFile as error:
         error.where = error.where or path
         raise

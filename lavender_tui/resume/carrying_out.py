@@ -21,6 +21,7 @@ from lavender_tui.model.run import Lineage
 from lavender_tui.model.state_rules import difference
 from lavender_tui.model.text import clean
 from lavender_tui.resume.child import Child
+from lavender_tui.resume.examining import examined, is_examined_by_default
 from lavender_tui.resume.looking import look_at_table, with_checks
 from lavender_tui.resume.proposing import STATE_NAME, uses_state, with_launch
 from lavender_tui.resume.request import Launched, Options, Prepared, sentence_case
@@ -36,13 +37,17 @@ def warm_child() -> Child:
 def carry_out(proposal: Proposal, *, again: bool = False, child: Child | None = None) -> Launched:
     """Start the training as proposed, in a run directory of its own; returns once its program runs.
 
-    The old run is only read, and locked meanwhile against a second resume. `again` resumes it though a run that lives
-    was resumed from it before. `child`: a warm one; closing it from another thread cancels the merge.
+    What was not examined is examined now (`resume.examined`, as far as `Options.verify` has it), which reads the whole
+    checkpoint. The old run is only read, and locked meanwhile against a second resume. `again` resumes it though a run
+    that lives was resumed from it before. `child`: a warm one; closing it from another thread cancels the merge.
 
     Whatever fails before the start leaves nothing behind. Raises Refused (with the checks), AlreadyRunning, BadState
     (what was checked has changed, or library and owners disagree), LaunchFailed, and other LavenderErrors.
     """
     ready, plan = _startable(proposal)
+    if is_examined_by_default(ready):
+        _refuse_changes(ready)
+        ready, plan = _startable(examined(ready))
     with resume_lock(plan.source.run) as held:
         _refuse_changes(ready)
         _refuse_the_living(ready, plan, again)

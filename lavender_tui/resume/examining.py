@@ -18,7 +18,7 @@ from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.resume.request import Prepared
 from lavender_tui.resume.situation import Situation
 
-SUMS, FINITE = "checkpoint.sums", "checkpoint.finite"
+SUMS, FINITE, STATES_SUMS = "checkpoint.sums", "checkpoint.finite", "states.sums"
 _MOST_LOOKED_AT = 8  # earlier saves, for the one to go back to
 # Tensors that hold infinities on purpose: masks of attention, and the ranges of observers that saw nothing yet.
 _MEANT = ("mask", "min_val", "max_val")
@@ -30,6 +30,8 @@ def examine(
     proposal: Proposal, *, on_progress: Progress | None = None, is_cancelled: IsCancelled | None = None
 ) -> tuple[Check, ...]:
     """Look through the whole checkpoint of a proposal: checks `checkpoint.sums` and `checkpoint.finite`.
+
+    And, where rank states lie beside it and are used, through their files: check `states.sums`.
 
     It reads the file once from end to end (some GB a second where it is cached, else as fast as the disk is), with a
     few MB of memory. Call it in a worker: `on_progress(bytes done, bytes in all)` comes from that thread, a few times
@@ -57,7 +59,29 @@ def examine(
     weights_only = options is not None and options.next_stage is not None
     checks = _checks(path, plan.source.size, found, weights_only=weights_only)
     _keep_in_mind(path, checks, weights_only=weights_only)
-    return checks
+    return (*checks, *_beside(proposal, is_cancelled))
+
+
+def _beside(proposal: Proposal, is_cancelled: IsCancelled | None) -> list[Check]:
+    """The rank files that the merge rests on: a count that a bad disk has changed is a count like any other."""
+    if not isinstance(proposal, Prepared) or not proposal.states:
+        return []
+    archives = [path for path, _ in proposal.files[1:] if not path.endswith(".json")]
+    for path in archives:
+        try:
+            found = look_through(path, finite=False, is_cancelled=is_cancelled, keep_cached=True, remembers=False)
+        except UnreadableFile as error:
+            return [_spoilt(path, error.what)]
+        if found.problems:
+            return [_spoilt(path, found.problems[0].what)]
+    return (
+        [passed(STATES_SUMS, f"every checksum of {text.plural(len(archives), 'rank file')} agrees")] if archives else []
+    )
+
+
+def _spoilt(path: str, what: str) -> Check:
+    remedy = "bring the file back as it was saved, take an earlier save, or start the epoch again (replay-epoch)"
+    return refuse(STATES_SUMS, f"a rank's file is damaged: {text.clean(what, 300)}", text.clean(path), remedy)
 
 
 def examined(
@@ -65,18 +89,23 @@ def examined(
 ) -> Proposal:
     """The proposal with what the deep look found, in the place of what was not yet known. Raises Cancelled."""
     found = examine(proposal, on_progress=on_progress, is_cancelled=is_cancelled)
+    if isinstance(proposal, Prepared):
+        proposal = replace(proposal, is_examined=True)
     if not found or proposal.plan is None:
         return proposal
     before = next((at for at, one in enumerate(proposal.checks) if one.id == SUMS), len(proposal.checks))
-    kept = [one for one in proposal.checks if one.id not in (SUMS, FINITE)]
+    kept = [one for one in proposal.checks if one.id not in (SUMS, FINITE, STATES_SUMS)]
     checks = (*kept[:before], *found, *kept[before:])
     plan: ResumePlan = replace(proposal.plan, warnings=tuple(_sentence(c) for c in checks if c.verdict is Verdict.WARN))
     return replace(proposal, plan=plan, checks=checks)
 
 
 def is_examined_by_default(proposal: Proposal) -> bool:
-    """Before it is carried out: always, up to the size that is set; beyond it, or not at all, as it was asked for."""
-    if not isinstance(proposal, Prepared) or proposal.plan is None:
+    """Before it is carried out: always, up to the size that is set; beyond it, or not at all, as it was asked for.
+
+    False for one that was examined already.
+    """
+    if not isinstance(proposal, Prepared) or proposal.plan is None or proposal.is_examined:
         return False
     asked = proposal.options.verify
     return asked if asked is not None else proposal.plan.source.size <= proposal.options.verify_bytes

@@ -56,6 +56,7 @@ class Prepared(Proposal):
 
     `states` are the rank states in rank order, as they go to the library's merge (() where none are used), `owners`
     how many ranks they are of; `files` are the files that the plan rests on, as they were when they were read.
+    `is_examined`: the checkpoint was read to its last byte, and what was found is among the checks.
     """
 
     options: Options = Options()
@@ -63,6 +64,7 @@ class Prepared(Proposal):
     command: CommandSource | None = None
     states: tuple[dict[str, object], ...] = ()
     files: tuple[tuple[str, FileFacts], ...] = ()
+    is_examined: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

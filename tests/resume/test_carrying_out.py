@@ -21,8 +21,9 @@ from lavender_tui.launch.locks import resume_lock
 from lavender_tui.model.plan import ResumePlan
 from lavender_tui.resume import Launched, Options, Target, carry_out, propose, warm_child
 from lavender_tui.resume.child import Child
+from lavender_tui.resume.examining import examined, is_examined_by_default
 from tests.resume.real_states import read_on, repeated_and_lost
-from tests.resume.saves import proposed, row, save
+from tests.resume.saves import check, model, proposed, refusals, row, save, save_beside
 
 QUIET = (sys.executable, "-c", "pass")
 LIVES = (sys.executable, "-c", "import time; time.sleep(120)")
@@ -260,3 +261,39 @@ def test_killed_at_any_moment_a_plan_is_whole_or_absent(run: str, delay: float, 
             with open(plan) as file:
                 assert ResumePlan.from_json(json.load(file)).dataset == row()
     carry_out(proposed(run, QUIET, world_size=1), again=True)
+
+
+def test_what_nobody_examined_is_examined_before_anything_is_made(run: str) -> None:
+    weights, _ = model()
+    weights["weight"][0, 0] = float("nan")
+    save(run, 9, model_state_dict=weights)
+    before = os.listdir(os.path.dirname(run))
+    proposal = proposed(run)
+    assert not proposal.is_refused and is_examined_by_default(proposal)
+    with pytest.raises(Refused, match=r"weight \(1 NaN of 8\)"):
+        carry_out(proposal)
+    assert os.listdir(os.path.dirname(run)) == before
+    looked = examined(proposed(run, verify=False))
+    assert looked.is_refused and not is_examined_by_default(looked), "once is enough"
+
+
+@pytest.mark.parametrize("harm", ["a bit", "its end"])
+def test_a_rank_file_that_went_bad_is_seen(run: str, harm: str) -> None:
+    states = [row(24) for _ in range(2)]
+    paths = save_beside(save(run, 1, world_size=2), states)
+    good = examined(proposed(run))
+    assert not good.is_refused and "every checksum of 2 rank files agrees" in check(good, "states.sums").what
+    proposal = proposed(run)
+    raw = bytearray(Path(paths[1]).read_bytes())
+    at = raw.index(b"samples_consumed_per_split")
+    facts = os.stat(paths[1])
+    if harm == "a bit":
+        raw[raw.index(b"K\x18", at) + 1] ^= 1  # a count of 24 becomes 25
+    else:
+        del raw[-100:]
+    Path(paths[1]).write_bytes(raw)
+    os.utime(paths[1], ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    bad = examined(proposal)
+    assert refusals(bad) == ["states.sums"] and os.path.basename(paths[1]) in check(bad, "states.sums").evidence
+    with pytest.raises(Refused, match="a rank's file is damaged"):
+        carry_out(proposal)
