@@ -71,7 +71,8 @@ def look_through(
 
     A few MB of memory at any size. `on_progress(bytes done, bytes in all)` and `is_cancelled()` are called from this
     thread, the latter for each MiB. What was found before in the very same file is not looked for again, unless
-    `fresh`; `remembers` False for small files, which are as quickly read as remembered. Bytes leave the page cache behind the reading, unless `keep_cached`: the next reader is near.
+    `fresh`; `remembers` False is for small files, which are as quickly read as remembered. Bytes leave the page cache
+    behind the reading, unless `keep_cached`: the next reader is near.
 
     Raises Cancelled; UnreadableFile (with `where`) for a file that isn't whole, or that changed meanwhile.
     """
