@@ -245,6 +245,24 @@ def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int)
     return verb("logs")(run, root=root, follow=follow, rank=rank, lines=lines)
 
 
+@cli.command(changes=lambda options: not options["dry_run"])
+@ROOTS
+@click.option(
+    "--keep-last", type=click.IntRange(min=1), help="So many of the newest of each run and stage (default: 3)."
+)
+@click.option("--keep-best", type=click.IntRange(min=0), help="So many of the lowest loss (default: 1).")
+@click.option("--dry-run", is_flag=True, help="Only show what could go, and why the rest stays.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@JSON
+def prune(roots: tuple[str, ...], **options: Any) -> int:
+    """Delete checkpoints that nothing needs, after showing them and a yes.
+
+    Never the newest whole one of a stage, never one that a run was resumed from, never what can't be read, and nothing
+    in runs of other trainers.
+    """
+    return verb("prune")(roots, **options)
+
+
 @cli.command(changes=False)
 @ROOTS
 @click.option("--on", multiple=True, metavar="EVENT=COMMAND", help="Run COMMAND at each failed, stalled, finished, …")

@@ -113,6 +113,21 @@ class NotifySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PruneSettings:
+    """What is kept of each run and stage, beside what some run was resumed from. Raises ValueError."""
+
+    keep_last: int = 3
+    """So many of the newest whole checkpoints, at least one."""
+
+    keep_best: int = 1
+    """So many of the lowest loss."""
+
+    def __post_init__(self) -> None:
+        if self.keep_last < 1 or self.keep_best < 0:
+            raise ValueError("keep_last or keep_best")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     root: str = "checkpoints"
     """The directory that holds runs, where none is named."""
@@ -143,6 +158,9 @@ class Config:
 
     notify: NotifySettings = NotifySettings()
     """How news of a run are told."""
+
+    prune: PruneSettings = PruneSettings()
+    """Which checkpoints could be deleted."""
 
     slurm: SlurmSettings = SlurmSettings()
     """What jobs ask for where Slurm starts the training."""
