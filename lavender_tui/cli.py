@@ -122,6 +122,9 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Choice(["local", "torchrun", "slurm"]),
             help="How to start it (default: torchrun, where more than one rank runs; as before for a job of Slurm).",
         ),
+        click.option("--nodes", type=click.IntRange(min=1), help="Hosts that share the ranks evenly (torchrun)."),
+        click.option("--rdzv-endpoint", metavar="HOST:PORT", help="Where they meet (default: a free port here)."),
+        click.option("--max-restarts", type=click.IntRange(min=0), help="Start failed ranks again so often."),
         click.option("--root", metavar="DIR", help="Where the new run is made (default: beside the old one)."),
         click.option(
             "--next-stage",
@@ -217,6 +220,15 @@ def resume(command: tuple[str, ...], **options: Any) -> int:
     The training command may follow after `--`; else it is found in lavender.toml, pyproject.toml or the run's record.
     """
     return verb("resume")(command=command, **options)
+
+
+@cli.command(changes=True)
+@click.argument("run")
+@ROOT
+@JSON
+def join(run: str, root: str | None, as_json: bool) -> int:
+    """Take part, on this host, in RUN, which was launched with --nodes on another one; prints the node's directory."""
+    return verb("join")(run, root=root, as_json=as_json)
 
 
 @cli.command(changes=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from lavender_tui import config
 from lavender_tui.errors import UsageError
-from lavender_tui.launch import local, slurm, torchrun
+from lavender_tui.launch import local, rendezvous, slurm, torchrun
 from lavender_tui.launch.arguments import Command, Kind, parse, set_world_size
 from lavender_tui.launch.engine import Engine, Topology
 from lavender_tui.launch.living import RUN_DIR, RUN_ID
@@ -18,7 +18,9 @@ from lavender_tui.launch.sources import CommandSource, find_command
 from lavender_tui.model import command_line
 from lavender_tui.model.plan import Launch
 
-__all__ = ["BACKENDS", "PLACEHOLDERS", "CommandSource", "build", "fill", "find_command", "notes", "set_world_size"]
+__all__ = [
+    "BACKENDS", "PLACEHOLDERS", "CommandSource", "Hosts", "build", "fill", "find_command", "notes", "set_world_size",
+]  # fmt: skip
 
 RESUME_PLAN = "LAVENDER_RESUME_PLAN"
 PLACEHOLDERS = ("checkpoint", "plan", "state", "run_dir", "world_size", "stage", "start_epoch")
@@ -43,6 +45,27 @@ def _value(name: str, placeholders: Mapping[str, object]) -> str:
             hint="Take it out of the command, or choose a checkpoint that has it",
         )
     return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """How many hosts share the ranks, where they meet ("" takes a free port of this one), and how often all restarts.
+
+    `max_restarts` None: as the command says.
+    """
+
+    nodes: int = 1
+    endpoint: str = ""
+    max_restarts: int | None = None
+
+    def meeting_point(self, run_id: str) -> str:
+        """The endpoint, chosen where none is given. Raises UsageError for what is no address."""
+        if self.nodes == 1:
+            return ""
+        if not self.endpoint:
+            return rendezvous.choose(run_id)
+        rendezvous.split(self.endpoint)
+        return self.endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +95,14 @@ def build(
     environ: Mapping[str, str] | None = None,
     cores: int | None = None,
     attempt: int = 1,
+    hosts: Hosts | None = None,
 ) -> Launch:
     """The launch of `world_size` processes: words, working directory, and the variables to set.
 
     Without `backend`: torchrun for a torchrun command and for more than one process, else local. Raises UsageError
     where the command can't be made to fit.
     """
+    run_id = run_id or new_run_id(run_dir)
     values = {
         "checkpoint": checkpoint,
         "plan": plan_path,
@@ -87,10 +112,10 @@ def build(
         "stage": stage,
         "start_epoch": start_epoch,
     }
-    source, run_id = _source(command, cwd), run_id or new_run_id(run_dir)
+    source = _source(command, cwd)
     fitted = _fit(
         source, backend, world_size, run_dir, values, grace=grace, environ=environ, cores=cores, run_id=run_id,
-        attempt=attempt,
+        attempt=attempt, hosts=hosts,
     )  # fmt: skip
     env = {
         "PYTHONUNBUFFERED": "1",
@@ -114,12 +139,17 @@ def build(
 
 
 def notes(
-    command: CommandSource | Sequence[str], *, world_size: int, backend: str | None = None, cwd: str | None = None
+    command: CommandSource | Sequence[str],
+    *,
+    world_size: int,
+    backend: str | None = None,
+    cwd: str | None = None,
+    hosts: Hosts | None = None,
 ) -> tuple[str, ...]:
     """What `build` changes of the command, in sentences for people."""
     source = _source(command, cwd)
     values = dict.fromkeys(PLACEHOLDERS, "")
-    fitted = _fit(source, backend, world_size, "", {**values, "world_size": world_size})
+    fitted = _fit(source, backend, world_size, "", {**values, "world_size": world_size}, hosts=hosts)
     told = fitted.engine.notes(fitted.command, fitted.topology)
     kept = [f"{name}={value}" for name, value in source.remembered.items() if name not in fitted.env]
     return (*told, f"set as in the run before, for this shell doesn't: {', '.join(kept)}") if kept else told
@@ -143,7 +173,9 @@ def _fit(
     cores: int | None = None,
     run_id: str = "",
     attempt: int = 1,
+    hosts: Hosts | None = None,
 ) -> _Fitted:
+    hosts = hosts or Hosts()
     if world_size < 1:
         raise UsageError(f"world_size {world_size} makes no sense", hint="It is 1 or more")
     if not source.argv:
@@ -162,10 +194,17 @@ def _fit(
         run_id=run_id,
         slurm=_slurm_settings(source),
         attempt=attempt,
+        nodes=hosts.nodes,
+        endpoint=hosts.meeting_point(run_id),
+        max_restarts=hosts.max_restarts,
     )
-    return _Fitted(
-        command=parsed, engine=_engine(parsed, backend or source.backend, topology), topology=topology, env=env
-    )
+    engine = _engine(parsed, backend or source.backend, topology)
+    if engine.NAME == slurm.NAME and hosts.nodes > 1:
+        topology = replace(topology, nodes=1, slurm=replace(topology.slurm, nodes=hosts.nodes))
+    elif hosts.nodes > 1 and engine.NAME != torchrun.NAME:
+        what = f"the {engine.NAME} backend starts processes on one host, not on {hosts.nodes}"
+        raise UsageError(what, hint="Take the torchrun backend, or --nodes 1")
+    return _Fitted(command=parsed, engine=engine, topology=topology, env=env)
 
 
 def _slurm_settings(source: CommandSource) -> config.SlurmSettings:
@@ -189,4 +228,5 @@ def _engine(command: Command, backend: str | None, topology: Topology) -> Engine
         return slurm if backend == slurm.NAME else local
     if backend is not None:
         return _ENGINES[backend]
-    return torchrun if command.kind is Kind.TORCHRUN or topology.world_size > 1 else local
+    is_many = topology.world_size > 1 or topology.nodes > 1 or bool(topology.max_restarts)
+    return torchrun if command.kind is Kind.TORCHRUN or is_many else local

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from lavender_tui.config import SlurmSettings
 from lavender_tui.launch.arguments import Command
+from lavender_tui.launch.rendezvous import ranks_per_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,14 @@ class Topology:
     run_id: str = ""
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     attempt: int = 1  # of a job that Slurm starts again; counts from 1
+    nodes: int = 1  # hosts that share the ranks evenly, each started by its own agent; those of a job are in `slurm`
+    endpoint: str = ""  # where they meet
+    max_restarts: int | None = None  # None: as the command says
+
+    @property
+    def ranks_here(self) -> int:
+        """How many ranks one host starts. Raises UsageError where they can't be shared evenly."""
+        return ranks_per_node(self.world_size, self.nodes)
 
     def interpreter(self, command: Command) -> str:
         """The interpreter that the command names, torchrun's own where it names only that, or the one that runs us.

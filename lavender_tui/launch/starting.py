@@ -43,20 +43,23 @@ def start(
     grace: float = supervisor.DEFAULT_GRACE,
     again: bool = False,
     log_mb: float | None = None,
+    node_of: str | None = None,
 ) -> LaunchRecord:
     """Start the training of `run_dir` in a session of its own, and return its record once its program runs.
 
     Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked
     for, placeholders unfilled; a later resume begins with it. `log_mb` (default: the setting) is how large a log may
-    become before its older part is moved aside; 0: without limit. Raises AlreadyRunning where the directory was used
-    for a start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing could be
-    started.
+    become before its older part is moved aside; 0: without limit. `node_of` is the run whose further node this is: its
+    processes are that run's, and `run_dir` holds only this node's records. Raises AlreadyRunning where the directory
+    was used for a start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing
+    could be started.
     """
     run_dir = os.path.abspath(run_dir)
     run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
     if resumed_from is not None and not again:
         refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
-    env = {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: run_dir}
+    env = {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: node_of or run_dir}
+    came_from = None if resumed_from is None else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint}
     order = {
         "run_id": run_id,
         "backend": launch.backend,
@@ -66,13 +69,12 @@ def start(
         "env": env,
         "recorded_env": environment.set_by_us(env),
         "world_size": world_size if world_size is not None else _processes(launch),
-        "resumed_from": None
-        if resumed_from is None
-        else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint},
+        "resumed_from": came_from,
         "grace": grace,
-        "log_bytes": int(load()[0].log_mb * 1e6) if log_mb is None else int(log_mb * 1e6),
+        "log_bytes": int((load()[0].log_mb if log_mb is None else log_mb) * 1e6),
         "record_mode": record_mode((*launch.argv, *command)),
-        "facts": _facts(launch),
+        "facts": {"environment": environment.recorded(clean_environment()), "started_by": journal.person()},
+        **_of_several_nodes(launch, node_of or run_dir),
     }
     _check(order)
     if launch.backend == slurm.NAME:
@@ -87,19 +89,22 @@ def start(
                 grace=grace,
             ),
             run_dir,
+            None,
         )
     report = _run_supervisor(run_dir, order)
     record, reason = examine_launch(run_dir)
     if not report and record is not None and _runs_without_supervisor(record):
-        return _noted(record, run_dir)
+        return _noted(record, run_dir, node_of)
     _raise_unless_started(report, run_dir)
     if record is None:
         raise LaunchFailed(f"the launch record {reason or 'is gone'}", where=os.path.join(run_dir, LAUNCH))
-    return _noted(record, run_dir)
+    return _noted(record, run_dir, node_of)
 
 
-def _noted(record: LaunchRecord, run_dir: str) -> LaunchRecord:
+def _noted(record: LaunchRecord, run_dir: str, node_of: str | None) -> LaunchRecord:
     """The record, its start noted in the root's journal."""
+    node = {"node": os.path.basename(run_dir)} if node_of is not None else {}
+    run_dir = node_of or run_dir
     came_from = record.resumed_from
     journal.note(
         journal.root_of(run_dir),
@@ -108,20 +113,21 @@ def _noted(record: LaunchRecord, run_dir: str) -> LaunchRecord:
         **record.identity,
         world_size=record.world_size,
         backend=record.backend,
+        **node,
         **({} if came_from is None else {"from": came_from.run, "checkpoint": came_from.checkpoint}),
     )
     return record
 
 
-def _facts(launch: Launch) -> dict[str, Any]:
-    """What else the record says: by whom, on how many hosts, and with which of the shell's variables."""
+def _of_several_nodes(launch: Launch, run_dir: str) -> dict[str, Any]:
+    """What the supervisor of one node of several is told besides; nothing for a run of one host."""
     command = parse(launch.argv)
     nnodes, endpoint = command.option("--nnodes"), command.option("--rdzv-endpoint")
-    facts = {"environment": environment.recorded(clean_environment()), "started_by": journal.person()}
     if nnodes is None or endpoint is None or nnodes in ("1", "1:1"):
-        return facts
+        return {}
     rdzv = {"endpoint": endpoint, "id": command.option("--rdzv-id") or "none", "nnodes": nnodes}
-    return {**facts, "nodes": _most(nnodes), "rdzv": rdzv}
+    may_come_back = ":" in nnodes or command.option("--max-restarts") not in (None, "0")
+    return {"run": run_dir, "waits": may_come_back, "nodes": _most(nnodes), "rdzv": rdzv}
 
 
 def _processes(launch: Launch) -> int | None:

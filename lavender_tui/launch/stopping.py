@@ -17,7 +17,7 @@ from importlib import import_module
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
-from lavender_tui.launch import journal
+from lavender_tui.launch import journal, nodes
 from lavender_tui.launch.files import LAUNCH, STOP
 from lavender_tui.launch.living import belongs_here, members
 from lavender_tui.launch.record import (
@@ -27,6 +27,7 @@ from lavender_tui.launch.record import (
     StopRecord,
     examine_launch,
     read_exit,
+    read_launch,
     send_signal,
     this_machine,
     write_exit,
@@ -106,6 +107,7 @@ def stop(
     before = saves(run_dir)
     announced = _Announcement(run_dir) if is_over else announce(run_dir, asked, kill or unrecorded)
     stopping = _Stopping(run_dir, record, supervisor, 0.0 if kill else grace, before)
+    stopping.nodes = _nodes_here(run_dir)
     stopping.is_over = is_over
     try:
         told = stopping.ask(how)
@@ -201,6 +203,13 @@ def _living_supervisor(record: LaunchRecord | None) -> ProcessId | None:
     return supervisor if supervisor is not None and supervisor.is_alive else None
 
 
+def _nodes_here(run_dir: str) -> list[ProcessId]:
+    """The supervisors of further nodes on this host. Those of other hosts read `stop.json` within seconds."""
+    records = [read_launch(path) for _, path in nodes.directories(run_dir)]
+    here = [_living_supervisor(record) for record in records if record is not None and record.is_here]
+    return [supervisor for supervisor in here if supervisor is not None]
+
+
 def _not_running(run_dir: str, record: LaunchRecord | None) -> StopOutcome:
     if record is None:
         _, reason = examine_launch(run_dir)
@@ -287,11 +296,13 @@ class _Stopping:
         self.saves_before = saves_before
         self.since = time.monotonic()
         self.killed = self.is_over = False
+        self.nodes: list[ProcessId] = []  # supervisors of the run's further nodes
 
     def ask(self, how: str) -> bool:
         """Send the signal that `how` means; False where nobody is left to hear it."""
+        signum = {"kill": signal.SIGUSR2, "interrupt": signal.SIGINT}.get(how, signal.SIGTERM)
+        self.signal(self.nodes, signum)
         if self.supervisor is not None:
-            signum = {"kill": signal.SIGUSR2, "interrupt": signal.SIGINT}.get(how, signal.SIGTERM)
             if self.signal([self.supervisor], signum):
                 return True
             self.supervisor = None  # it ended between look and signal
@@ -330,7 +341,7 @@ class _Stopping:
         return self.outcome(left, killed, supervised)
 
     def supervisor_lives(self) -> bool:
-        return self.supervisor is not None and self.supervisor.is_alive
+        return any(one is not None and one.is_alive for one in (self.supervisor, *self.nodes))
 
     def wait_until(self, is_true: Callable[[], bool], seconds: float, tick: float = TICK) -> bool:
         deadline = self.since + seconds
@@ -351,8 +362,7 @@ class _Stopping:
             time.sleep(TICK)
         if self.supervisor_lives() and not left:
             # Frozen (SIGSTOP) or stuck: continued, it finds its children gone and records the end.
-            assert self.supervisor is not None
-            self.signal([self.supervisor], signal.SIGCONT)
+            self.signal([*([self.supervisor] if self.supervisor else []), *self.nodes], signal.SIGCONT)
             self.since = time.monotonic()
             self.wait_until(lambda: not self.supervisor_lives(), PATIENCE)
         return left

@@ -176,6 +176,8 @@ def _record(run_dir: str, order: dict[str, Any], leader: int, started_at: float)
         "grace_seconds": order.get("grace", DEFAULT_GRACE),
         "started_at": started_at,
         "written_by": "supervisor",
+        "nodes": order.get("nodes"),
+        "rdzv": order.get("rdzv"),
         **order.get("facts", {}),
     }
 
@@ -273,7 +275,9 @@ class _Supervised:
         self.started_at, self.since = started_at, since
         self.grace = float(order.get("grace", DEFAULT_GRACE))
         self.memory_kills = memory_kills.Kills(leader)
-        self.upkeep = upkeep.Upkeep(run_dir, lock, order.get("log_bytes", 0))
+        self.upkeep = upkeep.Upkeep(
+            run_dir, lock, order.get("log_bytes", 0), run=order.get("run"), waits=order.get("waits", False)
+        )
         self.status: int | None = None
         self.stop: dict[str, Any] | None = None
         self.passed_on: set[int] = set()
@@ -302,6 +306,7 @@ class _Supervised:
         info = signal.sigtimedwait(WATCHED, TICK if is_ending else self.upkeep.seconds_left())
         if self.upkeep.tend():
             self.memory_kills.refresh()
+        self.heed_other_nodes()
         if info is None or info.si_signo == signal.SIGCHLD:
             return
         if info.si_signo == signal.SIGUSR1:
@@ -316,13 +321,33 @@ class _Supervised:
         passed = signal.SIGINT if info.si_signo == signal.SIGINT else signal.SIGTERM
         if self.stop is None:
             self.stop = self.find_stop(info)
-            asked = self.stop.get("grace_seconds")
-            self.kill_at = time.monotonic() + (float(asked) if isinstance(asked, (int, float)) else self.grace)
-        if passed not in self.passed_on:  # each once: some trainings take a second one for "without saving"
-            self.passed_on.add(passed)
-            self.signal_leader(passed)
-            self.signal_leader(signal.SIGCONT)  # a suspended process would not see the first
+            self.set_limit()
+        self.pass_on(passed)
         if at_once:
+            self.kill_at = time.monotonic()
+
+    def set_limit(self) -> None:
+        asked = (self.stop or {}).get("grace_seconds")
+        self.kill_at = time.monotonic() + (float(asked) if isinstance(asked, (int, float)) else self.grace)
+
+    def pass_on(self, signum: int) -> None:
+        """To the leader, each once: some trainings take a second one for "without saving"."""
+        if signum not in self.passed_on:
+            self.passed_on.add(signum)
+            self.signal_leader(signum)
+            self.signal_leader(signal.SIGCONT)  # a suspended process would not see the first
+
+    def heed_other_nodes(self) -> None:
+        """A stop of one node is a stop of all; what waits in vain for a failed one is told to save and end."""
+        if self.kill_at is not None or self.status is not None:
+            return
+        if self.upkeep.stop_elsewhere is not None:
+            self.stop = self.upkeep.stop_elsewhere
+        elif not self.upkeep.is_left_alone:
+            return
+        self.set_limit()
+        self.pass_on(signal.SIGINT if (self.stop or {}).get("how") == "interrupt" else signal.SIGTERM)
+        if (self.stop or {}).get("how") == "kill":
             self.kill_at = time.monotonic()
 
     def find_stop(self, info: signal.struct_siginfo) -> dict[str, Any]:
@@ -393,10 +418,12 @@ class _Supervised:
 
         kills = cause.MemoryKills(self.memory_kills.struck(), self.memory_kills.named(), self.leader)
         try:
-            return cause.find(self.run_dir, code, memory_kills=kills, orphans=self.orphans)
+            own = cause.find(self.run_dir, code, memory_kills=kills, orphans=self.orphans)
         except (OSError, ValueError, RecursionError) as error:
             upkeep.note(f"the cause can't be found: {error!r}")
-            return None
+            own = None
+        self.upkeep.listen()  # what failed on another node is the cause of much that is seen here
+        return "; ".join(filter(None, (own, self.upkeep.failure_elsewhere))) or None
 
     def record_end(self, code: int | None, signal_name: str | None, error: str | None) -> None:
         document = {

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from lavender_tui.errors import UsageError
-from lavender_tui.launch.arguments import Command, Kind, without, words_of
+from lavender_tui.launch import rendezvous
+from lavender_tui.launch.arguments import Command, Kind, parse, without, words_of
 from lavender_tui.launch.engine import Topology
 from lavender_tui.launch.files import RANKS
-from lavender_tui.model import command_line
+from lavender_tui.model import command_line, text
 
 NAME = "torchrun"
 TAKES_SAVE_SIGNAL = False  # USR1 is a death signal for the agent
@@ -48,11 +49,11 @@ _REPLACED = _RENDEZVOUS | {
 
 
 def argv(
-    command: Command, topology: Topology, *, meet: Sequence[str] = ("--standalone",), ranks: int | None = None
+    command: Command, topology: Topology, *, meet: Sequence[str] | None = None, ranks: int | None = None
 ) -> tuple[str, ...]:
     """The words to execute on each node; raises UsageError for a command that torchrun can't start.
 
-    `meet` says how the nodes find each other, `ranks` how many there are on each (default: all).
+    `meet` says how the nodes find each other, `ranks` how many there are on each; both as the topology has it.
     """
     if command.kind is Kind.OTHER or command.runs == "code":
         raise UsageError(
@@ -62,16 +63,18 @@ def argv(
         )
     interpreter = topology.interpreter(command)
     head = _head(command, interpreter)
-    options = _options(command, topology, interpreter, meet, ranks or topology.world_size)
+    meet = _meeting(topology) if meet is None else meet
+    options = _options(command, topology, interpreter, meet, ranks or topology.ranks_here)
     return (*head, *options, *command.script)
 
 
 def environment(command: Command, topology: Topology) -> dict[str, str]:
     found = {}
+    ranks = topology.ranks_here
     if topology.world_size > 1 and "OMP_NUM_THREADS" not in topology.environ:
         # torchrun would say 1; the ranks share the cores that this process may use.
-        found["OMP_NUM_THREADS"] = str(max(1, topology.cores // topology.world_size))
-    if command.option("--max-restarts") not in (None, "0"):
+        found["OMP_NUM_THREADS"] = str(max(1, topology.cores // ranks))
+    if _restarts(command, topology) != "0":
         # A restarted gloo group reads its predecessor's keys from a shared store and fails or hangs (torch #135712).
         found["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return found
@@ -84,6 +87,10 @@ def notes(command: Command, topology: Topology) -> tuple[str, ...]:
         if set(command.interpreter_options) - {"-u"}:
             told.append("the ranks start without the interpreter's options " + " ".join(command.interpreter_options))
     fixed = [name for name in _FIXED_PLACES if command.option(name) is not None]
+    if topology.nodes > 1:
+        each = text.plural(topology.ranks_here, "rank")
+        told.append(f"{each} on each of {topology.nodes} nodes: on every further host `lavender-tui join` the new run")
+        return tuple(told)
     if fixed:
         told.append(f"{' and '.join(fixed)} left out: the ranks meet on a free port of this node")
     if command.option("--nnodes") not in (None, "1", "1:1"):
@@ -111,7 +118,11 @@ def passes_usr1_on(command: Command, topology: Topology) -> bool:
 
 def _options(command: Command, topology: Topology, interpreter: str, meet: Sequence[str], ranks: int) -> list[str]:
     words = [*meet, "--nproc-per-node", str(ranks)]
-    words += words_of(without(command.options, _REPLACED | {"--module"}))
+    replaced = _REPLACED - {"--rdzv-conf"} if topology.nodes > 1 else _REPLACED
+    if topology.max_restarts is not None:
+        words += ["--max-restarts", str(topology.max_restarts)]
+        replaced |= {"--max-restarts"}
+    words += words_of(without(command.options, replaced | {"--module"}))
     # Tee: a line goes to the rank's own file, and with the rank before it into the run's log.
     words += ["--log-dir", os.path.join(topology.run_dir, RANKS), "--tee", "3"]
     # Behind a wrapper (`uv run torchrun`) only the wrapper knows which torch it is.
@@ -124,6 +135,38 @@ def _options(command: Command, topology: Topology, interpreter: str, meet: Seque
     if command.runs == "module":
         words.append("-m")  # last, beside the module that it is about
     return words
+
+
+def _meeting(topology: Topology) -> list[str]:
+    """How the agents find each other: one alone takes a free port of its own."""
+    if topology.nodes == 1:
+        return ["--standalone"]
+    words = ["--nnodes", str(topology.nodes), "--rdzv-backend", "c10d", "--rdzv-endpoint", topology.endpoint]
+    return [*words, "--rdzv-id", topology.run_id, *_local_address(topology.endpoint)]
+
+
+def _local_address(endpoint: str) -> list[str]:
+    address = rendezvous.local_address(endpoint)
+    return ["--local-addr", address] if address is not None else []
+
+
+def joining(argv: Sequence[str], node_dir: str) -> tuple[str, ...]:
+    """The words of a first node as a further one starts them: its own address, its own directory of logs."""
+    command = parse(argv)
+    endpoint = command.option("--rdzv-endpoint")
+    assert command.kind is Kind.TORCHRUN and endpoint is not None
+    head = (*command.wrapper, *([command.interpreter] if command.interpreter else ()), *command.interpreter_options)
+    module = [option for option in command.options if option.name == "--module"]
+    options = without(command.options, {"--log-dir", "--local-addr", "--module"})
+    ours = [*_local_address(endpoint), "--log-dir", os.path.join(node_dir, RANKS), *words_of(module)]
+    return (*head, *command.launcher, *words_of(options), *ours, *command.script)
+
+
+def _restarts(command: Command, topology: Topology) -> str:
+    """How often the ranks may be started again, as a word."""
+    if topology.max_restarts is not None:
+        return str(topology.max_restarts)
+    return command.option("--max-restarts") or "0"
 
 
 @lru_cache(maxsize=64)

@@ -13,6 +13,10 @@ import time
 
 from lavender_tui.launch import files, identity
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 HEARTBEAT_SECONDS = 10.0
 NEAR_SECONDS = 1.0  # between two looks at a log that has filled half of its limit
 REST_SECONDS = 600.0  # after a rotation failed, as for want of room
@@ -22,19 +26,27 @@ STOPS = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR2}
 class Upkeep:
     """`tend()` when `seconds_left()` is 0. It never raises, and costs some microseconds every ten seconds."""
 
-    def __init__(self, run_dir: str, lock: int, log_bytes: int) -> None:
+    def __init__(self, run_dir: str, lock: int, log_bytes: int, *, run: str | None = None, waits: bool = False) -> None:
+        """`run`: the directory of the run whose node this is, if it has several. `waits`: a failed one may come back."""
         self._run_dir, self._lock, self._limit = run_dir, lock, log_bytes
+        self._run, self._waits = run, waits
+        self._listen_at = time.monotonic() if run is not None else float("inf")
+        self._failed_since: float | None = None
+        self.stop_elsewhere: dict[str, Any] | None = None
+        self.failure_elsewhere: str | None = None
         self._beat_at = time.monotonic() + HEARTBEAT_SECONDS
         self._look_at = self._beat_at if log_bytes else float("inf")
         self._has_holes = True  # until the file system says otherwise
         self._said: set[str] = set()
 
     def seconds_left(self) -> float:
-        return max(0.0, min(self._beat_at, self._look_at) - time.monotonic())
+        return max(0.0, min(self._beat_at, self._look_at, self._listen_at) - time.monotonic())
 
     def tend(self) -> bool:
         """Do what is due; True where the heart was due to beat."""
         now = time.monotonic()
+        if now >= self._listen_at:
+            self.listen()
         if now >= self._look_at:
             self._look_at = time.monotonic() + self._look()
         if now < self._beat_at:
@@ -45,6 +57,27 @@ class Upkeep:
         except OSError:
             pass  # a full or vanished disk: the next one may be seen again
         return True
+
+    def listen(self) -> None:
+        """What the records of the other nodes say now."""
+        if self._run is None:
+            return
+        from lavender_tui.launch import nodes
+
+        now = time.monotonic()
+        self._listen_at = now + nodes.LOOK_SECONDS
+        self.stop_elsewhere = nodes.stop_of_another(self._run, self._run_dir)
+        self.failure_elsewhere = nodes.failure_of_another(self._run, self._run_dir)
+        if self.failure_elsewhere is not None and self._failed_since is None:
+            self._failed_since = now
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Another node has failed some time ago, nobody can take its place, and this one has not noticed."""
+        from lavender_tui.launch import nodes
+
+        since = self._failed_since
+        return since is not None and not self._waits and time.monotonic() - since > nodes.PATIENCE_SECONDS
 
     def _look(self) -> float:
         """Rotate what is too large; how long until the next look."""

@@ -172,6 +172,7 @@ def fresh_launch(options: Options, run_dir: str) -> tuple[Launch, commands.Comma
         start_epoch=1,
         cores=cpu_count(),
         attempt=options.attempt,
+        hosts=options.hosts,
     )
     return launch, command, size
 

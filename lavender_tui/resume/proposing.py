@@ -231,6 +231,7 @@ def with_launch(plan: ResumePlan, command: commands.CommandSource, options: Opti
         start_epoch=plan.start.epoch,
         cores=cpu_count(),
         attempt=options.attempt,
+        hosts=options.hosts,
     )
     launch = replace(launch, env={**environment(plan, launch.env), **launch.env})
     return replace(plan, run_dir=run_dir, launch=launch)

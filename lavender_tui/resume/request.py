@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lavender_tui.config import TorchrunSettings, load
+from lavender_tui.launch.command import Hosts
 from lavender_tui.model.plan import Policy, Proposal
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Options:
     `though_alive` resumes a run whose processes still live. `next_stage` starts that stage from the weights of the
     stage before, everything else fresh. `before_spike` takes the newest checkpoint from before the loss jumped.
     `job` is the job of Slurm that asks from inside, in its `attempt`: nothing is submitted then.
+    `nodes`, `rdzv_endpoint` and `max_restarts` are torchrun's; None: as the settings say.
     `verify`: the whole checkpoint is read before it is resumed: always, never, or (None) up to `verify_bytes`.
     """
 
@@ -48,6 +51,20 @@ class Options:
     verify_bytes: int = 2_000_000_000
     job: SlurmJob | None = None
     attempt: int = 1
+    nodes: int | None = None
+    rdzv_endpoint: str | None = None
+    max_restarts: int | None = None
+
+    @property
+    def hosts(self) -> Hosts:
+        """How many hosts share the ranks; what isn't said here is as the settings say, for torchrun alone."""
+        settings = load()[0].torchrun if self.backend in (None, "torchrun") else TorchrunSettings()
+        restarts = self.max_restarts if self.max_restarts is not None else settings.max_restarts or None
+        return Hosts(
+            nodes=self.nodes if self.nodes is not None else settings.nodes,
+            endpoint=self.rdzv_endpoint if self.rdzv_endpoint is not None else settings.rdzv_endpoint,
+            max_restarts=restarts,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

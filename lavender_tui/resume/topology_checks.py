@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lavender_tui.errors import LavenderError
+from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.launch import command as commands
+from lavender_tui.launch.rendezvous import ranks_per_node, refuse_taken, split
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy
 from lavender_tui.model.state_rules import passed, refuse, warn
@@ -14,7 +15,8 @@ _MOST_SIZES = 24
 
 
 def topology_checks(it: Situation) -> list[Check]:
-    return [*_world_size(it), *_devices(it), *_workers(it), *_batch(it), *_memory(it), *_steps(it), *_command(it)]
+    rules = (_world_size, _nodes, _devices, _workers, _batch, _memory, _steps, _command)
+    return [check for rule in rules for check in rule(it)]
 
 
 def _world_size(it: Situation) -> list[Check]:
@@ -30,8 +32,24 @@ def _world_size(it: Situation) -> list[Check]:
     return [passed("topology.world-size", f"world_size {size} ({before})", shared)]
 
 
+def _nodes(it: Situation) -> list[Check]:
+    """Each host starts as many ranks, and where they meet nobody listens yet."""
+    try:
+        hosts = it.options.hosts
+        if hosts.nodes == 1:
+            return []
+        each = ranks_per_node(it.world_size, hosts.nodes)
+        endpoint = hosts.meeting_point(it.run_path)
+        refuse_taken(endpoint)
+    except UsageError as error:
+        return [refuse("topology.nodes", error.what, error.where or "", remedy=error.hint or "")]
+    where = endpoint if hosts.endpoint else f"a free port of {split(endpoint)[0]}"
+    what = f"{text.plural(each, 'rank')} on each of {hosts.nodes} nodes, which meet at {text.clean(where, 100)}"
+    return [passed("topology.nodes", what, "the others are started with `lavender-tui join` and the new run")]
+
+
 def _devices(it: Situation) -> list[Check]:
-    size = it.world_size
+    size = -(-it.world_size // it.options.hosts.nodes)  # on this host
     if not it.devices or size <= it.devices:
         return []
     what = f"world_size {size}, but this machine has {text.plural(it.devices, 'device')}"
@@ -126,7 +144,7 @@ def _command(it: Situation) -> list[Check]:
     if it.command is None or it.world_size < 1:
         return []
     try:
-        told = commands.notes(it.command, world_size=it.world_size, backend=it.options.backend)
+        told = commands.notes(it.command, world_size=it.world_size, backend=it.options.backend, hosts=it.options.hosts)
     except LavenderError:
         return []  # said by the check of the command itself
     return [passed("topology.command", note) for note in told]
