@@ -27,7 +27,7 @@ class Upkeep:
     """`tend()` when `seconds_left()` is 0. It never raises, and costs some microseconds every ten seconds."""
 
     def __init__(self, run_dir: str, lock: int, log_bytes: int, *, run: str | None = None, waits: bool = False) -> None:
-        """`run`: the directory of the run whose node this is, if it has several. `waits`: a failed one may come back."""
+        """`run`: the directory of the run whose node this is, if it has several. `waits`: one may come back."""
         self._run_dir, self._lock, self._limit = run_dir, lock, log_bytes
         self._run, self._waits = run, waits
         self._listen_at = time.monotonic() if run is not None else float("inf")
