@@ -33,7 +33,8 @@ def run(
         notices=notices,
         notify=settings.notify,
     )
-    return run_app(app_roots(roots, settings.root), command=command, readonly=readonly, look=look)
+    named = app_roots(roots, settings.root)
+    return run_app(named, command=command, readonly=readonly, look=look, grace_seconds=settings.grace_seconds)
 
 
 def app_roots(roots: Sequence[str], default: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Command lines, names and working directories only look alike; nothing found by t
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from lavender_tui.launch import identity
 from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
@@ -59,6 +60,41 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *_this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A process of a run as a person reads it; `depth` counts the processes of the run that it hangs below."""
+
+    pid: int
+    depth: int
+    command: str
+
+
+def tree(run_dir: str) -> list[Member]:
+    """What a kill of the run ends right now, children below their parents; [] for what isn't seen from here."""
+    record = read_launch(run_dir)
+    found = members(run_dir, record) if record is None or belongs_here(record, run_dir) else []
+    stats = {one.pid: identity.process_stat(one.pid) for one in found}
+    below: dict[int, list[int]] = {}
+    for pid, stat in stats.items():
+        below.setdefault(stat[1] if stat is not None and stat[1] in stats else 0, []).append(pid)
+    waiting, told = [(pid, 0) for pid in reversed(below.get(0, []))], []
+    while waiting:
+        pid, depth = waiting.pop()
+        told.append(Member(pid=pid, depth=depth, command=_command(pid)))
+        waiting += [(child, depth + 1) for child in reversed(below.get(pid, []))]
+    return told
+
+
+def _command(pid: int) -> str:
+    """The command line, the program by its last name; empty for what is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            program, *rest = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]] or [""]
+    except OSError:
+        return ""
+    return " ".join([os.path.basename(program), *rest])
 
 
 def _by_environment(run_dir: str, run_id: str | None) -> dict[int, int]:

@@ -49,13 +49,17 @@ class AtStake:
     rows: int | None = None
 
     @property
-    def work(self) -> str:
-        """ "14 min, 412 steps, 19,776 rows since save 0060"."""
+    def done(self) -> str:
+        """ "14 min, 412 steps, 19,776 rows"."""
         parts = [] if self.seconds is None else [text.duration(self.seconds)]
         parts += [] if self.steps is None else [text.plural(self.steps, "step")]
         parts += [] if self.rows is None else [text.plural(self.rows, "row")]
-        done = ", ".join(parts) or "what it did"
-        return f"{done}; nothing is saved yet" if self.since is None else f"{done} since {self.since}"
+        return ", ".join(parts) or "what it did"
+
+    @property
+    def work(self) -> str:
+        """ "14 min, 412 steps, 19,776 rows since save 0060"."""
+        return f"{self.done}; nothing is saved yet" if self.since is None else f"{self.done} since {self.since}"
 
     @property
     def when_asked(self) -> str:

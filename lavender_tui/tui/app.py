@@ -12,7 +12,7 @@ from textual.app import App
 from textual.filter import LineFilter
 from textual.reactive import var
 
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.text import clean, utf8
 from lavender_tui.tui import clipboard, keys, themes
 from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
@@ -55,11 +55,13 @@ class LavenderApp(App[int]):
         hint: str | None = None,
         readonly: bool = False,
         look: Look | None = None,
+        grace_seconds: float = 30.0,
     ) -> None:
         self.look = look or Look()
         self.telling = Telling(self, self.look.notify)
         super().__init__()
         self._notices = self.look.notices
+        self.grace_seconds = grace_seconds
         self.is_readonly = readonly
         self.roots = tuple(os.path.abspath(root) for root in roots)
         self.command = tuple(command)
@@ -129,10 +131,20 @@ class LavenderApp(App[int]):
         self.runs = message.snapshot.runs
         if message.snapshot.is_complete:
             self.telling.look(message.snapshot.runs)
+        self._tell_stopped()
         for screen in self.screen_stack:
             show = getattr(screen, "show_snapshot", None)
             if show is not None and screen.is_mounted:
                 show(message.snapshot)
+
+    def _tell_stopped(self) -> None:
+        """What became of the runs that were asked to end here."""
+        for run in self.runs:
+            is_over = run.state not in (RunState.RUNNING, RunState.STALLED) and not run.leftovers
+            if is_over and run.key in self.asked_to_stop:
+                self.asked_to_stop.discard(run.key)
+                words = clean(f"{run.name}: {run.state_reason}", 300)
+                self.notify(words, title=run.state.value.capitalize(), markup=False, timeout=8)
 
     def on_watch_failed(self, message: WatchFailed) -> None:
         for screen in self.screen_stack:

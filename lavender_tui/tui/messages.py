@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from lavender_tui.launch.living import Member
     from lavender_tui.model.plan import Proposal
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.position import DataPosition
@@ -78,11 +79,22 @@ class ResumeEnded(Message, bubble=False):
 
 @dataclass
 class StopEnded(Message, bubble=False):
-    """A stop came to its end, one sentence."""
+    """A stop was asked for; one sentence, empty where the run itself shows it all.
+
+    `may_go_on`: how it was asked for, where it could be done if it is wanted without a record, too.
+    """
 
     run_path: str
     words: str
     is_error: bool = False
+    may_go_on: str | None = None
+
+
+@dataclass
+class TreeSeen(Message, bubble=False):
+    """The processes that a kill would end, as they are now."""
+
+    members: list[Member]
 
 
 @dataclass

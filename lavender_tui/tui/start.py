@@ -33,11 +33,12 @@ def run_app(
     hint: str | None = None,
     readonly: bool = False,
     look: Look | None = None,
+    grace_seconds: float = 30.0,
 ) -> int:
     """Run the app on the terminal until the person quits; returns the exit code.
 
     `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next; `readonly` takes
-    every key away that changes something.
+    every key away that changes something. `grace_seconds`: how long a run that is asked to end may take.
     """
     # Looking for cycles among what is only being imported is a tenth of the time to the first frame. The app turns
     # the collector on again with its first rows.
@@ -45,7 +46,15 @@ def run_app(
     from lavender_tui.tui.app import LavenderApp
 
     look = look or Look()
-    app = LavenderApp(roots, command=command, world_size=world_size, hint=hint, readonly=readonly, look=look)
+    app = LavenderApp(
+        roots,
+        command=command,
+        world_size=world_size,
+        hint=hint,
+        readonly=readonly,
+        look=look,
+        grace_seconds=grace_seconds,
+    )
     app.feed.start()  # looks at the disk while the terminal is being prepared
     result = app.run(mouse=look.mouse)
     return result if isinstance(result, int) else (app.return_code or 0)

@@ -1,68 +1,243 @@
-"""Asking whether to stop: what no says, what the second time offers, and that an end answers the question."""
+"""The stop box: what it names and offers, that no is the default, and that an end answers the question."""
 
 from __future__ import annotations
 
-import subprocess
+import json
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch.identity import boot_id, host_name, pid_namespace, start_ticks
-from lavender_tui.launch.record import LaunchRecord, ProcessId, write_launch
+from lavender_tui import launch
+from lavender_tui.launch.record import read_exit, read_stop
+from lavender_tui.launch.requests import read_request
+from lavender_tui.model.ending import StopAt
+from lavender_tui.model.plan import Launch
 from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.screens.stop import StopBox
 from tests.tui import runs
-from tests.tui.conftest import SMALL, Play, press, text_of, until, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
 
 NAME = "run-2026-04-24_18-53-41"
+Train = Callable[..., Path]
+
+# Ignores a polite request, unless it is to save; has a child in another session. The begin line is CheckpointManager's.
+TRAINING = """
+import json, os, signal, subprocess, sys, time
+run_dir, how = os.environ["LAVENDER_RUN_DIR"], sys.argv[1]
+def came(number, frame):
+    if how == "saves":
+        time.sleep(0.5)
+        os.rename(os.path.join(run_dir, "next"), os.path.join(run_dir, "pretrain-19-00-00-0002.pt"))
+        os.utime(os.path.join(run_dir, "pretrain-19-00-00-0002.pt"))
+        sys.exit(0)
+    print("got", number, flush=True)
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, came)
+if how != "saves":
+    subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True)
+with open(os.path.join(run_dir, "metrics.jsonl"), "a") as file:
+    if how == "saves":
+        file.write(json.dumps({"event": "begin", "at_step": 0, "epoch": 1, "requests": True}) + "\\n")
+    file.write(json.dumps({"step": 462, "loss": 2.0}) + "\\n")
+print("up", flush=True)
+while True:
+    time.sleep(0.05)
+"""
 
 
 @pytest.fixture
-def living(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A run whose process ignores a polite request."""
-    run_dir = tmp_path / "checkpoints" / NAME
-    runs.save(run_dir, 1)
-    code = "import signal, sys, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    ticks = start_ticks(process.pid)
-    assert ticks is not None
-    record = LaunchRecord(
-        run_id="it", run_dir=str(run_dir), backend="local", argv=("python",), command=("python",), cwd=str(tmp_path),
-        host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace(),
-        leader=ProcessId(pid=process.pid, start_ticks=ticks), started_at=time.time(), written_by="supervisor",
-    )  # fmt: skip
-    write_launch(str(run_dir), record)
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+def train(tmp_path: Path, until: Callable[..., object], nothing_survives: object) -> Iterator[Train]:
+    """Starts a training that saved its first checkpoint 14 minutes ago."""
+
+    def start(how: str) -> Path:
+        run_dir = tmp_path / "checkpoints" / NAME
+        path = runs.save(run_dir, 1, age_seconds=840)
+        if how == "saves":
+            os.rename(runs.save(run_dir, 2, age_seconds=0), run_dir / "next")
+        script = tmp_path / "train.py"
+        script.write_text(TRAINING)
+        asked = Launch(backend="local", argv=(sys.executable, "-S", str(script), how), cwd=str(tmp_path))
+        launch.start(asked, str(run_dir), world_size=4)
+        until(lambda: (run_dir / "train.log").exists() and "up" in (run_dir / "train.log").read_text())
+        assert path.exists()
+        return run_dir
+
+    yield start
+    for run_dir in (tmp_path / "checkpoints").glob("run-*"):
+        if launch.is_alive(str(run_dir)):
+            launch.stop(str(run_dir), kill=True)
 
 
-async def test_no_leaves_it_running_and_says_so(play: Play, tmp_path: Path, living: subprocess.Popen[bytes]) -> None:
-    async with play(tmp_path / "checkpoints", size=SMALL) as pilot:
-        await until(pilot, lambda: pilot.app.screen.cursor_run.is_alive, "the process")
-        await press(pilot, "x")
-        await until_shown(pilot, f"Stop {NAME}?")
-        assert "press x again later to kill it" in " ".join(text_of(pilot.app).replace("│", " ").split())
+async def box(pilot: object) -> str:
+    """Open it; what it says."""
+    await until(pilot, lambda: pilot.app.screen.cursor_run.is_alive, "the process")  # type: ignore[arg-type, attr-defined]
+    await until(pilot, lambda: pilot.app.screen.cursor_run.losses, "its steps")  # type: ignore[arg-type, attr-defined]
+    await press(pilot, "x")  # type: ignore[arg-type]
+    await until_shown(pilot, "(enter)")  # type: ignore[arg-type]
+    return read(pilot)
+
+
+def read(pilot: object) -> str:
+    """All words on the screen; frames and line breaks left out."""
+    return " ".join(text_of(pilot.app).replace("│", " ").replace("▌", " ").split())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_the_box_names_the_run_and_what_would_be_lost(play: Play, train: Train, size: tuple[int, int]) -> None:
+    run_dir = train("deaf")
+    async with play(run_dir.parent, size=size) as pilot:
+        words = await box(pilot)
+        record = launch.record.read_launch(str(run_dir))  # type: ignore[attr-defined]
+        assert f"Stop {NAME}?" in words
+        assert f"host {record.host}, pid {record.leader.pid}, 4 ranks" in words
+        assert "saved 0001, 14 min ago" in words
+        assert "412 steps, 6,592 rows" in words and "lost up to 14 min, 412 steps, 6,592 rows since save 0001" in words
+        assert "y ask it to stop SIGTERM; killed after 30 s" in words
+        assert "at the next save" not in words and "end of" not in words
+        for key in ("s", "e", "enter"):
+            await press(pilot, key)
+        await until_shown(pilot, "Left as it is")
+        assert launch.is_alive(str(run_dir)) and read_stop(str(run_dir)) is None
+        assert read_request(str(run_dir)) is None and not pilot.app.asked_to_stop
+
+
+async def test_a_training_that_saves_when_asked_says_so_and_shows_how_far_it_is(play: Play, train: Train) -> None:
+    run_dir = train("saves")
+    async with play(run_dir.parent, size=LARGE, grace_seconds=20) as pilot:
+        words = await box(pilot)
+        assert "lost nothing: it saves when asked" in words and "y save and stop SIGTERM; killed after 20 s" in words
+        assert "s stop at the next save" in words and "e stop at the end of epoch 1" in words
+        await press(pilot, "y")
+        await until_shown(pilot, "stopping: saving…")
+        assert " s of 20" in text_of(pilot.app) and "■ stopping" in text_of(pilot.app)
+        await until_shown(pilot, "■ stopped")
+        await until_shown(pilot, "saved 0002, ended after")
+        assert read_exit(str(run_dir)).code == 0  # type: ignore[union-attr]
+
+
+async def test_a_request_is_shown_and_withdrawn_by_the_same_key(play: Play, train: Train) -> None:
+    run_dir = train("saves")
+    async with play(run_dir.parent, size=LARGE) as pilot:
+        await box(pilot)
+        await press(pilot, "e")
+        await until_shown(pilot, "stops at the end of the epoch, asked by")
+        request = read_request(str(run_dir))
+        assert request is not None and request.what is StopAt.EPOCH_END
+        await until(pilot, lambda: pilot.app.screen.cursor_run.request, "the request")
+        assert "don't stop at the end of epoch 1" in await box(pilot)
+        await press(pilot, "e")
+        await until(pilot, lambda: read_request(str(run_dir)) is None, "the request withdrawn")
+        await until(pilot, lambda: pilot.app.screen.cursor_run.request is None, "the list without it")
+        assert launch.is_alive(str(run_dir)) and read_stop(str(run_dir)) is None
+
+
+async def test_a_second_x_offers_the_kill_which_names_every_process(play: Play, train: Train) -> None:
+    run_dir = train("deaf")
+    async with play(run_dir.parent, size=SMALL) as pilot:
+        await box(pilot)
+        await press(pilot, "y")
+        await until_shown(pilot, "■ stopping")
+        words = await box(pilot)
+        assert f"{NAME} is stopping" in words and "asked to end…" in words and "s of 30, asked by" in words
+        await press(pilot, "y")  # is not offered any more
+        assert isinstance(pilot.app.screen, StopBox)
+        await press(pilot, "K")
+        await until_shown(pilot, f"Kill 2 processes of {NAME}?")
+        record = launch.record.read_launch(str(run_dir))  # type: ignore[attr-defined]
+        assert str(record.leader.pid) in text_of(pilot.app) and "time.sleep(600)" in text_of(pilot.app)
         await press(pilot, "enter")
-        await until_shown(pilot, "Left running")
-        assert living.poll() is None and not pilot.app.asked_to_stop
+        assert isinstance(pilot.app.screen, StopBox) and launch.is_alive(str(run_dir))
+        await press(pilot, "K")
+        await until_shown(pilot, f"Kill 2 processes of {NAME}?")
+        await press(pilot, "y")
+        await until_shown(pilot, "■ stopped")
+    assert read_exit(str(run_dir)).killed  # type: ignore[union-attr]
 
 
-async def test_the_question_goes_when_the_run_has_ended(
-    play: Play, tmp_path: Path, living: subprocess.Popen[bytes]
-) -> None:
-    async with play(tmp_path / "checkpoints") as pilot:
-        await until(pilot, lambda: pilot.app.screen.cursor_run.is_alive, "the process")
-        pilot.app.asked_to_stop.add(pilot.app.screen.cursor_run.key)
-        await press(pilot, "x")
-        await until_shown(pilot, f"Kill {NAME}?")
-        living.kill()
-        living.wait()
+async def test_an_interrupt_is_one(play: Play, train: Train) -> None:
+    run_dir = train("deaf")
+    async with play(run_dir.parent, size=SMALL) as pilot:
+        await box(pilot)
+        await press(pilot, "i")
+        await until(pilot, lambda: "got 2" in (run_dir / "train.log").read_text(), "SIGINT")
+        assert read_stop(str(run_dir)).how == "interrupt"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("second", [False, True])
+async def test_an_end_answers_the_question(play: Play, train: Train, second: bool) -> None:
+    run_dir = train("deaf")
+    async with play(run_dir.parent, size=SMALL) as pilot:
+        await box(pilot)
+        if second:
+            await press(pilot, "K")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the second question")
+        launch.stop(str(run_dir), kill=True)
         pilot.app.feed.rescan_soon()
-        await until(pilot, lambda: not isinstance(pilot.app.screen, Ask), "the question gone")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, StopBox | Ask), "the question gone")
         await until_shown(pilot, "It has ended")
+
+
+async def test_leaving_the_app_changes_nothing_for_the_supervisor(
+    play: Play,
+    train: Train,
+    until: Callable[..., object],
+) -> None:
+    run_dir = train("saves")
+    async with play(run_dir.parent, size=SMALL) as pilot:
+        await box(pilot)
+        await press(pilot, "y")
+        await until_stop(pilot, run_dir)
+    assert until(lambda: read_exit(str(run_dir)), 30, "the end").code == 0  # type: ignore[attr-defined]
+
+
+async def until_stop(pilot: object, run_dir: Path) -> None:
+    await until(pilot, lambda: read_stop(str(run_dir)), "the stop on disk")  # type: ignore[arg-type]
+
+
+async def test_what_a_dead_run_left_running_is_named_and_ended(play: Play, train: Train) -> None:
+    run_dir = train("deaf")
+    record = launch.record.read_launch(str(run_dir))  # type: ignore[attr-defined]
+    for process in (record.supervisor, record.leader):
+        os.kill(process.pid, 9)
+    deadline = time.monotonic() + 20
+    while record.is_alive and time.monotonic() < deadline:
+        time.sleep(0.02)
+    (run_dir / "exit.json").write_text(
+        json.dumps({"schema": 1, "code": None, "signal": "SIGKILL", "ended_at": time.time()})
+    )
+    async with play(run_dir.parent, size=SMALL) as pilot:
+        await until(pilot, lambda: pilot.app.screen.cursor_run.leftovers, "the left-over process")
+        await press(pilot, "x")
+        await until_shown(pilot, f"End what {NAME} left running?")
+        await press(pilot, "y")
+        await until(pilot, lambda: not launch.living.members(str(run_dir), record), "them gone")  # type: ignore[attr-defined]
+        await until_shown(pilot, "✗ failed")
+    assert read_stop(str(run_dir)) is None
+
+
+async def test_a_full_disk_is_a_question_of_its_own(play: Play, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lavender_tui.launch import stopping
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    run_dir = train("deaf")
+    monkeypatch.setattr(stopping, "write_stop", full)
+    async with play(run_dir.parent, size=SMALL) as pilot:
+        await box(pilot)
+        await press(pilot, "y")
+        await until_shown(pilot, "Stop it all the same?")
+        assert "No space left on device" in text_of(pilot.app)
+        await press(pilot, "enter")
+        await until_shown(pilot, "It goes on")
+        assert "got" not in (run_dir / "train.log").read_text()
+        await box(pilot)
+        await press(pilot, "y")
+        await until_shown(pilot, "Stop it all the same?")
+        await press(pilot, "y")
+        await until(pilot, lambda: "got 15" in (run_dir / "train.log").read_text(), "SIGTERM")
+        await until(pilot, lambda: "it will look like a failure" in read(pilot), "what it will look like")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from rich.text import Text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Ask(ModalScreen["bool | None"]):
-    """`question` and `detail` are plain text, never markup; `yes` says what y does.
+    """`question`, `detail` and the lines of `listing` are plain text, never markup; `yes` says what y does.
 
     `while_alive`: the question is about that run's processes, and goes by itself, answered None, when they are gone.
     """
@@ -29,9 +30,18 @@ class Ask(ModalScreen["bool | None"]):
         ("n,escape,enter,q", "answer(False)", "No"),
     ]
 
-    def __init__(self, question: str, *, detail: str = "", yes: str = "yes", while_alive: str | None = None) -> None:
+    def __init__(
+        self,
+        question: str,
+        *,
+        detail: str = "",
+        listing: Sequence[str] = (),
+        yes: str = "yes",
+        while_alive: str | None = None,
+    ) -> None:
         super().__init__()
         self._question, self._detail, self._yes = clean(question, 400), clean(detail, 600), yes
+        self._listing = "\n".join(clean(line, 200) for line in listing)
         self._while_alive = while_alive
 
     def compose(self) -> ComposeResult:
@@ -39,6 +49,8 @@ class Ask(ModalScreen["bool | None"]):
             yield Static(Text(self._question, style="bold"), markup=False)
             if self._detail:
                 yield Static(Text(self._detail), classes="detail", markup=False)
+            if self._listing:
+                yield Static(Text(self._listing, no_wrap=True, overflow="ellipsis"), classes="detail", markup=False)
             yield Static(Text(f"n  no, leave it   (enter)\ny  {self._yes}"), classes="answers", markup=False)
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:

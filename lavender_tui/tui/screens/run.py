@@ -16,6 +16,7 @@ from textual.worker import get_current_worker
 from lavender_tui.errors import LavenderError
 from lavender_tui.model import command_line, text
 from lavender_tui.model.choosing import in_run
+from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.lineage import Family
 from lavender_tui.model.run import Run
 from lavender_tui.tui import ages, keys
@@ -133,7 +134,7 @@ class RunScreen(RunActions, Screen[None]):
             self._show()
 
     def _show_title(self) -> None:
-        reason: list[Span] = [] if self._long_reason() else [(f"   {text.clean(self._run.state_reason, 300)}", "quiet")]
+        reason: list[Span] = [] if self._long_reason() else [(f"   {self._reason()}", "quiet")]
         gone: list[Span] = [("   its directory is gone", "warn")] if self._is_gone else []
         self.query_one("#title", Lines).show([[*self._head(), *gone, *reason]])
 
@@ -142,14 +143,18 @@ class RunScreen(RunActions, Screen[None]):
         name: Span = (" " + text.clean(run.name, 80), "strong")
         return [name, (f"   {STATE_GLYPHS[run.state]} {run.state.value}", state_ink(run.state))]
 
+    def _reason(self) -> str:
+        return stopping_words(self._run, time.time()) or text.clean(self._run.state_reason, 300)
+
     def _long_reason(self) -> list[list[Span]]:
         """The reason as a line of its own, where the title has no room for it."""
-        reason = text.clean(self._run.state_reason, 300)
+        reason = self._reason()
         room = self.size.width - spans_length(self._head()) - 3
         return [] if cell_len(reason) <= room else [[(reason, "")]]
 
     def _tick(self) -> None:
         if self.is_current:
+            self._show_title()
             self.query_one(CheckpointTable).recheck()
             self.query_one("#facts", Lines).show(fact_lines(self._run, time.time()))
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.notifications import SeverityLevel
-from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from lavender_tui.errors import AlreadyRunning, LavenderError
@@ -16,19 +14,16 @@ from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui.consequences import launched_words
-from lavender_tui.tui.messages import ResumeEnded, StopEnded
+from lavender_tui.tui.messages import ResumeEnded
 from lavender_tui.tui.origin import origin
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.screens.deep_look import before_launch
+from lavender_tui.tui.screens.stop_actions import StopActions
+from lavender_tui.tui.stop_choices import may_be_stopped
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
-    from lavender_tui.tui.app import LavenderApp
 
-_STOP_WORDS = (
-    "It is asked to save and end (SIGTERM), and has time to do so. If it does not end, press x again later to kill it."
-)
-_KILL_WORDS = "It was asked to stop before. SIGKILL ends it at once; what it has not saved is lost."
 _LONGER = 8.0  # seconds for a toast with something to read
 
 
@@ -46,16 +41,8 @@ def resumed_before(proposal: Proposal) -> str:
     return next((f"{check.what}; {check.remedy}" if check.remedy else check.what for check in found), "")
 
 
-class RunActions(Screen[None], inherit_bindings=False):
+class RunActions(StopActions, inherit_bindings=False):
     """Actions on `cursor_run`. Subclasses say which run that is."""
-
-    @property
-    def lavender(self) -> LavenderApp:
-        return cast("LavenderApp", self.app)
-
-    @property
-    def cursor_run(self) -> Run | None:
-        raise NotImplementedError
 
     @property
     def cursor_checkpoint(self) -> Checkpoint | None:
@@ -74,7 +61,7 @@ class RunActions(Screen[None], inherit_bindings=False):
         if action in ("resume", "resume_now", "log", "copy_path", "open"):
             return run is not None
         if action == "stop":
-            return run is not None and run.is_alive
+            return run is not None and may_be_stopped(run)
         return True
 
     def action_resume(self) -> None:
@@ -147,49 +134,6 @@ class RunActions(Screen[None], inherit_bindings=False):
         name = clean(run_dir.rstrip("/").rsplit("/", 1)[-1], 80)
         self.notify(f"{name} {words}".strip(), title="Resumed as", markup=False, timeout=_LONGER)
         self.lavender.show_run(run_dir)
-
-    # Stop
-
-    def action_stop(self) -> None:
-        """Asks first; the second time within one sitting it offers to kill."""
-        run = self.cursor_run
-        if run is None or not run.is_alive:
-            return
-        kill = run.key in self.lavender.asked_to_stop
-        self.app.push_screen(
-            Ask(
-                f"{'Kill' if kill else 'Stop'} {clean(run.name, 80)}?",
-                detail=_KILL_WORDS if kill else _STOP_WORDS,
-                yes="kill it now" if kill else "stop it",
-                while_alive=run.key,
-            ),
-            partial(self._stop_answered, run, kill),
-        )
-
-    def _stop_answered(self, run: Run, kill: bool, yes: bool | None) -> None:
-        if yes:
-            self.lavender.asked_to_stop.add(run.key)
-            self.notify(clean(run.name, 80), title="Killing" if kill else "Stopping", markup=False)
-            self._stop(run, kill)
-        else:
-            words = "It has ended" if yes is None else "Left running"
-            self.notify(clean(run.name, 80), title=words, markup=False)
-
-    @work(thread=True, group="stop", exit_on_error=False)
-    def _stop(self, run: Run, kill: bool) -> None:
-        from lavender_tui.launch import stop
-
-        try:
-            outcome = stop(run.path, kill=kill, wait=False)
-        except (LavenderError, OSError) as error:
-            self.post_message(StopEnded(run.key, str(error), is_error=True))
-        else:
-            self.post_message(StopEnded(run.key, outcome.words))
-
-    def on_stop_ended(self, message: StopEnded) -> None:
-        severity: SeverityLevel = "error" if message.is_error else "information"
-        self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False)
-        self.lavender.feed.rescan_soon()
 
     # Log and copy
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from lavender_tui.model import text
+from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
@@ -91,8 +92,9 @@ class RunPane(Widget):
     def _head(self, run: Run) -> list[Span]:
         ended = run.end.ended_at if run.end else None
         when = f", {ages.since(ended, time.time())}" if ended else ""
-        reason = text.clean(run.state_reason, 400)
-        word = "" if reason.startswith(run.state.value) else f" {run.state.value}:"
+        stopping = stopping_words(run, time.time())
+        reason = stopping or text.clean(run.state_reason, 400)
+        word = "" if stopping or reason.startswith(run.state.value) else f" {run.state.value}:"
         head: list[Span] = [
             (" " + text.clean(run.name, 80), "strong"),
             (f"   {STATE_GLYPHS[run.state]}{word} ", state_ink(run.state)),

@@ -8,11 +8,12 @@ from functools import cache
 
 from lavender_tui.model import series, text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
+from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
 from lavender_tui.tui.listing import ListRow, View
 from lavender_tui.tui.proof_words import proof_line, proof_mark
-from lavender_tui.tui.themes import state_ink, state_words
+from lavender_tui.tui.themes import STATE_GLYPHS, state_ink, state_words
 from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
 
 _NAME_LEAST, _NAME_USUAL, _NAME_MOST = 12, 26, 60
@@ -109,8 +110,8 @@ def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
     is_quiet = run.state not in _ALIVE
     return {
         "name": _name(row),
-        "state": Cell(state_words(run.state), state_ink(run.state)),
-        "why": _why(run),
+        "state": _state(run),
+        "why": _why(run, now),
         "saved": _since(ages.last_save(run), now, "quiet" if is_quiet else ""),
         "world": _number(run.world_size, ""),
         "pid": _number(run.pid, "quiet"),
@@ -121,8 +122,17 @@ def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
     }
 
 
-def _why(run: Run) -> Cell:
-    """The state's reason; a resumed run that went wrong says that first."""
+def _state(run: Run) -> Cell:
+    """The state; a live run that was told to end says that it is ending."""
+    if run.is_stopping:
+        return Cell(f"{STATE_GLYPHS[RunState.STOPPED]} stopping", "warn")
+    return Cell(state_words(run.state), state_ink(run.state))
+
+
+def _why(run: Run, now: float) -> Cell:
+    """The state's reason; how far a stop is, and of a resumed run that went wrong that, come before it."""
+    if (stopping := stopping_words(run, now)) is not None:
+        return Cell(stopping, "warn")
     reason, mark = text.clean(run.state_reason, 300), proof_mark(run)
     if mark is None:
         return Cell(reason, "quiet")

@@ -1,0 +1,122 @@
+"""The box that asks how a run shall end. The safe answer is the default: enter leaves it running."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lavender_tui.model.run import Run
+from lavender_tui.tui import stop_choices
+from lavender_tui.tui.messages import TreeSeen
+from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.stop_choices import KILL, LEAVE, Choice
+from lavender_tui.tui.widgets.inks import INKS, Span
+from lavender_tui.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
+
+_KEY, _TITLE = 3, 27
+
+
+class StopBox(ModalScreen["str | None"]):
+    """Dismissed with the answer of the choice taken, or None when there was nothing left to stop.
+
+    Live: it says what the run does now, and offers only what can still be done. Killing asks once more.
+    """
+
+    COMPONENT_CLASSES = INKS
+    BINDINGS = [  # noqa: RUF012
+        ("n,escape,enter,q", f"choose('{LEAVE}')", "No"),
+        *((key, f"press('{key}')", key) for key in "yseiK"),
+    ]
+
+    def __init__(self, run: Run, *, grace: float) -> None:
+        super().__init__()
+        self._run, self._grace = run, grace
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box", classes="stop"):
+            yield Static(id="stop-title", markup=False)
+            yield Lines(hang=9, id="stop-facts")
+            yield Lines(hang=_KEY + _TITLE, id="stop-choices")
+
+    def on_mount(self) -> None:
+        self._show(is_ready=True)
+        self.set_interval(1.0, self._show)
+
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
+        """The run as it is now; one that has ended needs no answer."""
+        found = next((run for run in snapshot.runs if run.key == self._run.key), None)
+        if found is None or not stop_choices.may_be_stopped(found):
+            self._leave(None)
+            return
+        self._run = found
+        self._show()
+
+    def _choices(self) -> list[Choice]:
+        return stop_choices.choices(self._run, grace=self._grace, now=time.time())
+
+    def _show(self, *, is_ready: bool = False) -> None:
+        if not (is_ready or self.is_mounted):
+            return
+        self.query_one("#stop-title", Static).update(Text(stop_choices.title(self._run), style="bold"))
+        self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._run, time.time()))
+        self.query_one("#stop-choices", Lines).show([_spans(one) for one in self._choices()])
+
+    def action_press(self, key: str) -> None:
+        """Only what is offered counts: a key whose line has just gone does nothing."""
+        chosen = next((one for one in self._choices() if one.key == key), None)
+        if chosen is None:
+            return
+        if chosen.answer == KILL:
+            self._look_at_the_tree()
+        else:
+            self.dismiss(chosen.answer)
+
+    def action_choose(self, answer: str) -> None:
+        self.dismiss(answer)
+
+    @work(thread=True, exclusive=True, group="tree", exit_on_error=False)
+    def _look_at_the_tree(self) -> None:
+        """What a kill ends is looked up when it is asked for: the list in the background is some seconds old."""
+        from lavender_tui.launch.living import tree
+
+        try:
+            members = tree(self._run.path)
+        except OSError:
+            members = []
+        self.post_message(TreeSeen(members))
+
+    def on_tree_seen(self, message: TreeSeen) -> None:
+        ask = Ask(
+            stop_choices.kill_question(self._run, message.members),
+            detail=stop_choices.kill_costs(self._run, time.time()),
+            listing=stop_choices.kill_listing(message.members),
+            yes="kill at once (SIGKILL)",
+        )
+        if self.is_current:
+            self.app.push_screen(ask, self._kill_answered)
+
+    def _kill_answered(self, yes: bool | None) -> None:
+        if yes:
+            self.dismiss(KILL)
+
+    def _leave(self, answer: str | None) -> None:
+        """Also while the second question is open on top: the run has answered both."""
+        if self.app.screen is not self and self in self.app.screen_stack:
+            self.app.pop_screen()
+        self.dismiss(answer)
+
+
+def _spans(choice: Choice) -> list[Span]:
+    what = "(enter)" if choice.answer == LEAVE else choice.what
+    return [(f"{choice.key:<{_KEY}}", "accent"), (f"{choice.title:<{_TITLE}}", ""), (f" {what}", "quiet")]

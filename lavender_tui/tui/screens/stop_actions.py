@@ -1,0 +1,104 @@
+"""Stopping the run under the cursor: the box, what it answers, and what is said of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual import work
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+
+from lavender_tui.errors import LavenderError
+from lavender_tui.model.ending import StopAt, request_words
+from lavender_tui.model.run import Run
+from lavender_tui.model.text import clean
+from lavender_tui.tui.messages import StopEnded
+from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.stop_choices import INTERRUPT, KILL, WITHDRAW, may_be_stopped
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.app import LavenderApp
+
+_ASKED = {KILL: "Killing", INTERRUPT: "Interrupting"}
+
+
+class StopActions(Screen[None], inherit_bindings=False):
+    """Subclasses say which run is under the cursor."""
+
+    @property
+    def lavender(self) -> LavenderApp:
+        return cast("LavenderApp", self.app)
+
+    @property
+    def cursor_run(self) -> Run | None:
+        raise NotImplementedError
+
+    def action_stop(self) -> None:
+        """Asks how; nothing is done before that is answered."""
+        from lavender_tui.tui.screens.stop import StopBox
+
+        run = self.cursor_run
+        if run is not None and may_be_stopped(run):
+            self.app.push_screen(StopBox(run, grace=self.lavender.grace_seconds), partial(self._stop_answered, run))
+
+    def _stop_answered(self, run: Run, answer: str | None) -> None:
+        if not answer:
+            words = "It has ended" if answer is None else "Left as it is"
+            self.notify(clean(run.name, 80), title=words, markup=False)
+        elif answer == WITHDRAW or answer in set(StopAt):
+            self._request(run, answer)
+        else:
+            self.lavender.asked_to_stop.add(run.key)
+            self.notify(clean(run.name, 80), title=_ASKED.get(answer, "Stopping"), markup=False)
+            self._stop(run, answer, False)
+
+    @work(thread=True, group="stop", exit_on_error=False)
+    def _stop(self, run: Run, how: str, unrecorded: bool) -> None:
+        """A supervisor sees to the rest: the app may be left at once."""
+        from lavender_tui.launch import stop
+        from lavender_tui.launch.stopping import CannotRecord
+
+        grace = self.lavender.grace_seconds
+        try:
+            outcome = stop(
+                run.path, kill=how == KILL, interrupt=how == INTERRUPT, grace=grace, wait=False, unrecorded=unrecorded
+            )
+        except CannotRecord as error:
+            self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=how))
+        except (LavenderError, OSError) as error:
+            self.post_message(StopEnded(run.key, str(error), is_error=True))
+        else:
+            shows_itself = outcome.how == "asked" and outcome.supervised and outcome.unrecorded is None
+            self.post_message(StopEnded(run.key, "" if shows_itself else outcome.words))
+
+    @work(thread=True, group="stop", exit_on_error=False)
+    def _request(self, run: Run, answer: str) -> None:
+        from lavender_tui.launch import ask_to_stop, withdraw
+
+        try:
+            if answer != WITHDRAW:
+                words = request_words(ask_to_stop(run.path, StopAt(answer)))
+            else:
+                words = "withdrawn: it goes on" if withdraw(run.path) else "there was nothing left to withdraw"
+        except (LavenderError, OSError) as error:
+            self.post_message(StopEnded(run.key, str(error), is_error=True))
+        else:
+            self.post_message(StopEnded(run.key, words))
+
+    def on_stop_ended(self, message: StopEnded) -> None:
+        if message.may_go_on is not None:
+            ask = Ask("Stop it all the same?", detail=message.words, yes="stop it all the same")
+            self.app.push_screen(ask, partial(self._stop_unrecorded, message.run_path, message.may_go_on))
+            return
+        severity: SeverityLevel = "error" if message.is_error else "information"
+        if message.words:
+            self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False)
+        self.lavender.feed.rescan_soon()
+
+    def _stop_unrecorded(self, path: str, how: str, yes: bool | None) -> None:
+        run = next((one for one in self.lavender.runs if one.key == path), None)
+        if yes and run is not None:
+            self._stop(run, how, True)
+        else:
+            self.notify("It goes on", title="Not stopped", markup=False)

@@ -1,0 +1,172 @@
+"""What the stop box says of a run and offers for it. Pure: a run and the time in, lines and choices out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lavender_tui.model import text
+from lavender_tui.model.ending import StopAt, at_stake, save_name, stopping_words, when_words, why_no_request
+from lavender_tui.model.run import Run, RunState
+from lavender_tui.tui import ages
+from lavender_tui.tui.outlook import Span
+
+if TYPE_CHECKING:
+    from lavender_tui.launch.living import Member
+
+GRACEFUL, INTERRUPT, KILL, WITHDRAW, LEAVE = "graceful", "interrupt", "kill", "withdraw", ""
+_REQUEST_KEYS = {StopAt.NEXT_SAVE: "s", StopAt.EPOCH_END: "e"}
+_MOST_PROCESSES = 10
+_LABEL = 9
+_COMMAND = 58  # characters of a command line: a line of the box at 80 columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One key of the box: `answer` is what it stands for, `what` what follows from it."""
+
+    key: str
+    title: str
+    answer: str
+    what: str = ""
+
+
+def may_be_stopped(run: Run) -> bool:
+    """Is there more to choose than to leave it?"""
+    return len(choices(run, grace=0.0, now=0.0)) > 1
+
+
+def title(run: Run) -> str:
+    name = text.clean(run.name, 60)
+    if _has_only_leftovers(run):
+        return f"End what {name} left running?"
+    return f"{name} is stopping" if run.is_stopping else f"Stop {name}?"
+
+
+def facts(run: Run, now: float) -> list[list[Span]]:
+    """Which run, where, and what would be lost."""
+    lines = [_line("host", f"{_host(run)}{_processes(run)}")]
+    if _has_only_leftovers(run):
+        return [*lines, _line("run", text.clean(run.state_reason, 300))]
+    if (stopping := stopping_words(run, now)) is not None:
+        by = f", asked by {text.clean(run.end.stop_by, 60)}" if run.end and run.end.stop_by else ""
+        lines.append(_line("now", f"{stopping.removeprefix('stopping: ')}{by}"))
+    elif run.request is not None:
+        asked = ages.since(run.request.asked_at, now)
+        lines.append(_line("asked", f"stops {run.request.what.words}, by {text.clean(run.request.who, 60)} {asked}"))
+    stake = at_stake(run, now)
+    saved = ages.since(ages.last_save(run), now)
+    lines.append(_line("saved", f"{save_name(run.newest).removeprefix('save ')}, {saved}" if run.newest else "nothing"))
+    lines.append(_line("since", stake.done))
+    if stopping is None:
+        lines.append(_line("lost", stake.when_asked))
+    return lines
+
+
+def _line(label: str, words: str) -> list[Span]:
+    return [(f"{label:<{_LABEL}}", "quiet"), (words, "")]
+
+
+def _host(run: Run) -> str:
+    return text.clean(run.host, 60) if run.host else "this machine"
+
+
+def _processes(run: Run) -> str:
+    if _has_only_leftovers(run):
+        return f", {text.plural(len(run.leftovers), 'process', 'processes')}"
+    if not run.processes:
+        return ", its processes can't be seen from here"
+    ranks = f", {text.plural(run.world_size, 'rank')}" if run.world_size else ""
+    pid = f", pid {run.pid}" if run.pid is not None else ""
+    return f"{pid}{ranks}, {text.plural(len(run.processes), 'process', 'processes')}"
+
+
+def _has_only_leftovers(run: Run) -> bool:
+    return bool(run.leftovers) and not run.is_alive
+
+
+def choices(run: Run, *, grace: float, now: float) -> list[Choice]:
+    """What can be done, the harmless first. `grace` in seconds."""
+    leave = Choice(key="n", title="leave it" if run.is_stopping else "no, leave it running", answer=LEAVE)
+    if _has_only_leftovers(run):
+        return [
+            Choice(key="n", title="no, leave them", answer=LEAVE),
+            Choice(key="y", title="end them", answer=GRACEFUL, what=_after("SIGTERM", grace)),
+            Choice(key="K", title="kill them at once", answer=KILL, what="SIGKILL; asks again"),
+        ]
+    if not _takes_signals(run):
+        return [leave, *_requests(run, now)] if run.state not in _OVER else [leave]
+    polite = [] if run.is_stopping else [_polite(run, grace), *_requests(run, now)]
+    return [
+        leave,
+        *polite,
+        Choice(key="i", title="interrupt", answer=INTERRUPT, what=_after("SIGINT, as Ctrl-C", grace)),
+        Choice(key="K", title=f"kill it {'now' if run.is_stopping else 'at once'}", answer=KILL, what=_kill_costs(run)),
+    ]
+
+
+_OVER = (RunState.FINISHED, RunState.FAILED, RunState.STOPPED)
+
+
+def _takes_signals(run: Run) -> bool:
+    """Its processes are here, or a batch system passes a signal on to them."""
+    return run.is_alive or run.state in (RunState.RUNNING, RunState.STALLED)
+
+
+def _polite(run: Run, grace: float) -> Choice:
+    title = "save and stop" if run.saves_when_asked else "ask it to stop"
+    return Choice(key="y", title=title, answer=GRACEFUL, what=_after("SIGTERM", grace))
+
+
+def _after(signal: str, grace: float) -> str:
+    return f"{signal}; killed after {text.duration(grace)}"
+
+
+def _kill_costs(run: Run) -> str:
+    return "asks again; all since then is lost" if run.newest else "asks again; nothing of it is saved"
+
+
+def _requests(run: Run, now: float) -> list[Choice]:
+    """A request that stands is withdrawn by the key that asks for it."""
+    found = []
+    for what, key in _REQUEST_KEYS.items():
+        if why_no_request(run, what) is not None:
+            continue
+        if run.request is not None and run.request.what is what:
+            found.append(Choice(key=key, title=f"don't stop {_at(run, what)}", answer=WITHDRAW, what="withdraw that"))
+        else:
+            when = when_words(run, what, now).removeprefix(", ")
+            more = f"{when}; can be withdrawn" if when else "can be withdrawn"
+            found.append(Choice(key=key, title=f"stop {_at(run, what)}", answer=what.value, what=more))
+    return found
+
+
+def _at(run: Run, what: StopAt) -> str:
+    if what is StopAt.NEXT_SAVE:
+        return what.words
+    newest = run.newest
+    epoch = newest.epoch if newest else run.begin.epoch if run.begin else None
+    if newest is not None and newest.epoch_complete and epoch is not None:
+        epoch += 1
+    return what.words if epoch is None else f"at the end of epoch {epoch}"
+
+
+def kill_question(run: Run, members: Sequence[Member]) -> str:
+    name = text.clean(run.name, 60)
+    return f"Kill {text.plural(len(members), 'process', 'processes')} of {name}?" if members else f"Kill {name}?"
+
+
+def kill_costs(run: Run, now: float) -> str:
+    return "" if _has_only_leftovers(run) else f"Lost: {at_stake(run, now).work}."
+
+
+def kill_listing(members: Sequence[Member]) -> list[str]:
+    """The processes that a kill ends, a line each."""
+    lines = [_process(one) for one in members[:_MOST_PROCESSES]]
+    hidden = len(members) - len(lines)
+    return [*lines, *([f"and {hidden} more"] if hidden else [])]
+
+
+def _process(member: Member) -> str:
+    return f"{member.pid:>8}  {text.clean('  ' * min(member.depth, 4) + member.command, _COMMAND)}"
