@@ -24,6 +24,7 @@ from lavender_tui.model.run import Run
 if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
+USAGE_SECONDS = 0.5  # over which the usage of live runs is measured
 HEARTBEAT_SECONDS = 5.0  # a reader over ssh tells a quiet peer from a dead one by it
 
 
@@ -33,9 +34,10 @@ def run(roots: Sequence[str], *, form: str = "json", output: str | None = None, 
         if output is not None or form not in ("json", "jsonl"):
             raise UsageError("--follow writes JSON lines to stdout: leave out -o and other formats")
         return stream(named)
-    from lavender_tui.watch.scan import scan
+    from lavender_tui.watch.scan import scan_all
 
-    written = render(scan(named), form=form, roots=named)
+    runs = scan_all(named, usage_seconds=USAGE_SECONDS if form in ("json", "jsonl") else 0.0).runs
+    written = render(runs, form=form, roots=named)
     if output is None or output == "-":
         sys.stdout.write(shown(written, form) if sys.stdout.isatty() else written)
         sys.stdout.flush()

@@ -15,6 +15,7 @@ from lavender_tui.model.secrets import NOT_RECORDED, looks_secret, without_secre
 
 if TYPE_CHECKING:
     from lavender_tui.launch.record import LaunchRecord
+    from lavender_tui.launch.seen import Seen
 
 __all__ = ["NOT_RECORDED", "not_recorded", "recorded", "restored", "set_by_us"]
 
@@ -60,7 +61,7 @@ def not_recorded(env: Mapping[str, str]) -> list[str]:
     return [name for name, value in env.items() if value == NOT_RECORDED]
 
 
-def restored(before: LaunchRecord, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def restored(before: LaunchRecord | Seen, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Of the variables of an older run those that a resume sets again: how libraries behave.
 
     Not what this shell sets itself, not where the old run ran (its GPUs, its job, its rendezvous), and not what we

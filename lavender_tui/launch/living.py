@@ -32,8 +32,11 @@ def is_alive(run_dir: str) -> bool:
 
 def belongs_here(record: LaunchRecord, run_dir: str) -> bool:
     """Is it this directory's record? A copied run directory carries the pids of the run that it was copied from."""
-    if os.path.realpath(record.run_dir) == os.path.realpath(run_dir):
-        return True
+    try:
+        if os.path.samefile(record.run_dir, run_dir):
+            return True
+    except OSError:
+        return True  # it was moved, or has another name in the container where it runs
     original = read_launch(record.run_dir)
     return original is None or original.run_id != record.run_id
 

@@ -1,4 +1,4 @@
-"""Where the command of a resume comes from: the user, the project's settings, the run's record, its live process."""
+"""Where the command of a resume comes from: the user, the project's settings, the run's record, its process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from lavender_tui.errors import UsageError
@@ -14,6 +15,9 @@ from lavender_tui.launch import environment
 from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.record import LaunchRecord, is_same_process, read_launch
+from lavender_tui.launch.seen import Seen
+from lavender_tui.launch.seen import read as read_seen
+from lavender_tui.model import command_line
 from lavender_tui.model.plan import PLAN_NAME
 from lavender_tui.model.run import LiveProcess, Run
 
@@ -39,7 +43,8 @@ class CommandSource:
 
 
 def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: str | None = None) -> CommandSource:
-    """The first of: `explicit` (given after `--`), the project's settings, the run's launch record, its live process.
+    """The first of: `explicit` (given after `--`), the project's settings, the run's launch record, its live process,
+    and what is remembered of one that was started by hand.
 
     The settings are `[tool.lavender-tui]` in the training project's `pyproject.toml`, or a `lavender.toml` with the
     same keys: `command` (a text, split as a shell would, or a list), `cwd` (relative to that file), `backend`, `env` (a
@@ -48,20 +53,26 @@ def find_command(run: Run | None, *, explicit: Sequence[str] = (), project_dir: 
     files or a `.git`. Raises UsageError where nothing is found.
     """
     record = read_launch(run.path) if run is not None else None
+    seen = read_seen(run.path) if run is not None and record is None else None
     here = os.path.abspath(project_dir or os.getcwd())
-    found = _first(run, record, tuple(explicit), here)
+    found = _first(run, record, seen, tuple(explicit), here)
     found = replace(found, slurm=found.slurm or _project_slurm(here, found.cwd))
+    if seen is not None:
+        return replace(found, remembered=environment.restored(seen))
     return found if run is None or record is None else replace(found, remembered=_remembered(run.path, record))
 
 
-def _first(run: Run | None, record: LaunchRecord | None, explicit: tuple[str, ...], here: str) -> CommandSource:
+def _first(
+    run: Run | None, record: LaunchRecord | None, seen: Seen | None, explicit: tuple[str, ...], here: str
+) -> CommandSource:
     if explicit:
         return CommandSource(argv=explicit, cwd=here, where="given after --")
     searches: tuple[Callable[[], CommandSource | None], ...] = (
         lambda: _from_project(here),
-        lambda: _from_project(record.cwd) if record is not None else None,
+        lambda: _from_project(started.cwd) if (started := record or seen) is not None else None,
         lambda: _from_record(record) if record is not None else None,
         lambda: _from_process(run) if run is not None else None,
+        lambda: _from_seen(seen) if seen is not None else None,
     )
     for search in searches:
         if found := search():
@@ -226,3 +237,13 @@ def _of_process(process: LiveProcess) -> CommandSource | None:
     if not argv or not is_same_process(process.pid, process.start_ticks):
         return None
     return CommandSource(argv=tuple(argv), cwd=cwd, where=f"the live process {live.pid}")
+
+
+# Its process as it lived
+
+
+def _from_seen(seen: Seen) -> CommandSource:
+    when = datetime.fromtimestamp(seen.started_at)
+    by = f" by `{command_line.shown(seen.shell)}`" if seen.shell else ""
+    where = f"its process, as it was started by hand{by} on {when:%Y-%m-%d} at {when:%H:%M} and is remembered"
+    return CommandSource(argv=seen.argv, cwd=seen.cwd, where=where)

@@ -9,12 +9,14 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.lineage import Family, Link
 from lavender_tui.model.plan import Policy, Proposal
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.model.secrets import masked
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 
 if TYPE_CHECKING:
     from lavender_tui.model.ending import StopRequest
     from lavender_tui.model.proof import Proof
+    from lavender_tui.model.usage import Usage
 
 EXPORT_FORMAT = "lavender-export"
 EXPORT_VERSION = 1
@@ -76,6 +78,8 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "request": request_document(run.request) if run.request is not None else None,
         "lineage": lineage_document((family or Family((run,))).ancestry(run)),
         "proof": proof_document(run.proof) if run.proof is not None else None,
+        "leftovers": [process_document(one) for one in run.leftovers],
+        "usage": usage_document(run.usage) if run.usage is not None else None,
         "warnings": list(run.warnings),
         "checkpoints": [
             {**checkpoint_document(checkpoint), "known_bad": bad.get(checkpoint.path)} for checkpoint in run.checkpoints
@@ -85,6 +89,37 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
 
 def request_document(request: StopRequest) -> dict[str, Any]:
     return {"what": request.what.value, "who": request.who, "asked_at": text.iso(request.asked_at)}
+
+
+def process_document(process: LiveProcess) -> dict[str, Any]:
+    return {
+        "pid": process.pid,
+        "role": process.role,
+        "rank": process.rank,
+        "command": [text.utf8(word) for word in masked(process.command)],
+    }
+
+
+def usage_document(usage: Usage) -> dict[str, Any]:
+    """`cpu_percent`: 100 is one processor; rates are null where a run was looked at once only."""
+    return {
+        "cpu_percent": usage.cpu_percent,
+        "rss_bytes": usage.rss_bytes,
+        "read_bytes_per_second": usage.read_bytes_per_second,
+        "written_bytes_per_second": usage.written_bytes_per_second,
+        "gpus": [
+            {
+                "name": gpu.name,
+                "index": gpu.index,
+                "utilisation_percent": gpu.utilisation_percent,
+                "memory_bytes": gpu.memory_bytes,
+                "memory_total_bytes": gpu.memory_total_bytes,
+                "temperature_celsius": gpu.temperature_celsius,
+            }
+            for gpu in usage.gpus
+        ],
+        "no_gpus": usage.no_gpus,
+    }
 
 
 def lineage_document(chain: Sequence[Link]) -> list[dict[str, Any]]:

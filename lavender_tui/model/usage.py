@@ -29,4 +29,5 @@ class Usage:
     read_bytes_per_second: float | None = None  # from and to disks, as the kernel counts
     written_bytes_per_second: float | None = None
     gpus: tuple[GpuUse, ...] = ()
+    no_gpus: str | None = None  # why none can be told: "no NVIDIA GPU (driver library not found)"
     untold: int = 0

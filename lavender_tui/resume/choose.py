@@ -21,9 +21,8 @@ from lavender_tui.resume.situation import new_root
 from lavender_tui.watch.assemble import assemble
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import list_run
-from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.records import read_papers
-from lavender_tui.watch.scan import scan
+from lavender_tui.watch.scan import observe_now, scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +131,8 @@ def _named(path: str, index: Index) -> Chosen:
 def _run_at(directory: str, index: Index) -> Run | None:
     listing = list_run(directory)
     papers = read_papers(listing, index)
-    processes = find_processes([directory], {directory: papers.launch}).get(directory, ())
-    root = os.path.dirname(directory)
-    return assemble(listing, root, papers, index=index, processes=processes, now=time.time())
+    observed = observe_now({directory: papers})[directory]
+    return assemble(listing, os.path.dirname(directory), papers, index=index, observed=observed, now=time.time())
 
 
 def resumed_as(run_path: str, root: str) -> Sequence[str]:

@@ -14,14 +14,13 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.run import RUN_NAME, LiveProcess, LossPoint, Run, RunState, started_at_from_name
 from lavender_tui.model.state import RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
-from lavender_tui.model.usage import Usage
 from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Found, Listing
 from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
 from lavender_tui.watch.proving import proof_of
 from lavender_tui.watch.records import Papers
-from lavender_tui.watch.standing import standing, unseen
+from lavender_tui.watch.standing import NOTHING, Observed, standing, unseen, vanished
 from lavender_tui.watch.times import CLOCK_SLACK_SECONDS, Times
 
 UNREAD_FORMAT = "…"
@@ -39,9 +38,7 @@ def assemble(
     papers: Papers,
     *,
     index: Index,
-    processes: tuple[LiveProcess, ...] = (),
-    leader_gone_seconds: float | None = None,
-    usage: Usage | None = None,
+    observed: Observed = NOTHING,
     now: float,
     may_read: MayRead = lambda: True,
     must_read_newest: bool = True,
@@ -59,19 +56,22 @@ def assemble(
     tail = _tail(listing, index, metrics_budget_bytes)
     flagged = flag_rank_states(checkpoints)
     newest = next((one for one in reversed(flagged) if one.is_whole), None)
-    stands = standing(processes, papers.launch, papers.end, leader_gone_seconds)
+    stands = standing(observed, papers.launch, papers.end)
+    end = papers.end or (observed.end if not stands.processes else None)
     times = Times(flagged, listing, tail, papers.launch, now, stands.alive_since)
-    elsewhere, restarted_at = unseen(papers.launch, times.sign)
+    elsewhere, restarted_at = unseen(papers.launch or observed.seen, times.sign)
     facts = RunFacts(
         now=now,
         newest=newest,
         processes=stands.processes,
         leftovers=stands.leftovers,
-        end=papers.end,
+        end=end,
         has_record=papers.has_launch,
         elsewhere=elsewhere,
         restarted_at=restarted_at,
+        copied_from=papers.copied_from,
         is_ending=stands.is_ending,
+        vanished=vanished(observed),
         sign=times.sign,
         last_save_at=times.progress_by_save_at,
         last_step_at=times.progress_by_step_at,
@@ -97,7 +97,7 @@ def assemble(
         processes=stands.processes,
         leftovers=stands.leftovers,
         elsewhere=elsewhere,
-        usage=usage if stands.processes else None,
+        usage=observed.usage if stands.processes else None,
         started_at=started_at if started_at is not None else (papers.launch.started_at if papers.launch else None),
         last_save_at=times.last_save_at,
         last_activity_at=times.last_activity_at,
@@ -105,10 +105,10 @@ def assemble(
         save_interval_seconds=times.interval,
         world_size=_world_size(papers, stands.processes, newest),
         pid=_pid(papers.launch, stands.processes),
-        host=papers.launch.host if papers.launch else (host_name() if processes else None),
-        launched_command=(papers.launch.command or papers.launch.argv) if papers.launch else (),
+        host=papers.launch.host if papers.launch else (host_name() if observed.processes else None),
+        launched_command=_command(papers.launch, observed),
         resumed_from=papers.resumed_from,
-        end=papers.end,
+        end=end,
         losses=losses,
         losses_by=losses_by,
         begin=tail.begin if tail is not None else None,
@@ -244,6 +244,12 @@ def _world_size(papers: Papers, processes: Sequence[LiveProcess], newest: Checkp
     recorded = papers.launch.world_size if papers.launch else None
     saved = (newest.world_size or newest.rank_states.expected) if newest else None
     return (live[0] if live else None) or recorded or papers.planned_world_size or saved
+
+
+def _command(launch: LaunchRecord | None, observed: Observed) -> tuple[str, ...]:
+    if launch is not None:
+        return launch.command or launch.argv
+    return observed.seen.argv if observed.seen is not None else ()
 
 
 def _pid(launch: LaunchRecord | None, processes: Sequence[LiveProcess]) -> int | None:

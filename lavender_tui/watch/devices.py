@@ -9,10 +9,14 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lavender_tui.launch.identity import pid_namespace
+
 NVIDIA_GPUS = "/proc/driver/nvidia/gpus"
+MACHINE_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO: the namespace of the machine itself, in no container
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 60.0  # no sooner is a driver asked again that had no answer
 
@@ -76,6 +80,143 @@ def _listen() -> None:
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+# What runs on them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """One device as the driver sees it now; None for what it doesn't tell. `index` is its place on the bus.
+
+    `processes` maps pids of this pid namespace to the memory that each holds, in bytes; `outside` counts those that
+    can't be told to be one from here.
+    """
+
+    name: str
+    index: int
+    utilisation_percent: int | None = None
+    memory_total_bytes: int | None = None
+    temperature_celsius: int | None = None
+    processes: Mapping[int, int | None] = field(default_factory=dict)
+    outside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """All devices, or none and `why`, as "no NVIDIA GPU (driver library not found)"."""
+
+    devices: tuple[DeviceUse, ...] = ()
+    why: str | None = None
+
+
+@dataclass(slots=True)
+class _Monitor:
+    """The library as it is kept open for one question after the other; one question at a time."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    asking: threading.Thread | None = None
+    nvml: Any = None
+    answer: InUse = field(default_factory=InUse)
+    failed_at: float | None = None
+
+
+_monitor = _Monitor()
+
+
+def devices_in_use() -> InUse:
+    """What runs on the devices now. A driver that hangs costs two seconds once, then nothing until it answers."""
+    with _monitor.lock:
+        if _monitor.asking is not None and _monitor.asking.is_alive():
+            return InUse(why="the NVIDIA driver doesn't answer")
+        if _monitor.failed_at is not None and time.monotonic() - _monitor.failed_at < AGAIN_SECONDS:
+            return _monitor.answer
+        _monitor.asking = threading.Thread(target=_look, name="nvml-use", daemon=True)
+        _monitor.asking.start()
+        _monitor.asking.join(ANSWER_SECONDS)
+        is_late = _monitor.asking.is_alive()
+        return InUse(why="the NVIDIA driver doesn't answer") if is_late else _monitor.answer
+
+
+def _look() -> None:
+    try:
+        import pynvml
+    except ImportError:
+        _fail("no NVIDIA GPU (nvidia-ml-py isn't installed)")
+        return
+    try:
+        if _monitor.nvml is None:
+            pynvml.nvmlInit()
+            _monitor.nvml = pynvml
+        found = tuple(_use(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+        _monitor.answer, _monitor.failed_at = InUse(tuple(one for one in found if one is not None)), None
+    except (pynvml.NVMLError, OSError) as error:
+        _fail(_why(pynvml, error))
+
+
+def _fail(why: str) -> None:
+    _monitor.answer, _monitor.failed_at, _monitor.nvml = InUse(why=why), time.monotonic(), None
+
+
+def _why(nvml: Any, error: Exception) -> str:
+    kinds = (
+        (nvml.NVMLError_LibraryNotFound, "no NVIDIA GPU (driver library not found)"),
+        (nvml.NVMLError_DriverNotLoaded, "no NVIDIA GPU (its driver isn't loaded)"),
+        (nvml.NVMLError_NoPermission, "the NVIDIA driver may not be asked from here"),
+        (nvml.NVMLError_LibRmVersionMismatch, "the NVIDIA driver and its library are of two versions: restart"),
+    )
+    return next((words for kind, words in kinds if isinstance(error, kind)), f"the NVIDIA driver says: {error}")
+
+
+def _use(nvml: Any, index: int) -> DeviceUse | None:
+    """None for a device that fell off the bus."""
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        name = _text(nvml.nvmlDeviceGetUUID(handle))
+    except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_NoPermission):
+        return None
+    utilisation = _told(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    total = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    temperature = _told(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
+    listed = _told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+    minor = _told(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(handle))
+    memory = {one.pid: one.usedGpuMemory for one in listed}
+    here = pids_here(memory, f"/dev/nvidia{minor}")
+    return DeviceUse(
+        name=name,
+        index=index,
+        utilisation_percent=utilisation,
+        memory_total_bytes=total,
+        temperature_celsius=temperature,
+        processes={pid: memory[pid] for pid in here},
+        outside=len(memory) - len(here),
+    )
+
+
+def _told(nvml: Any, question: Callable[[], Any]) -> Any:
+    """None for what this device, or this user, isn't told: most often `Not Supported`."""
+    try:
+        return question()
+    except nvml.NVMLError:
+        return None
+
+
+def pids_here(pids: Iterable[int], device: str) -> set[int]:
+    """Of the driver's pids those that are surely processes of this pid namespace.
+
+    The driver counts as the machine does. In a container such a number is another process, or none: there it counts
+    only where the process of that number has the `device` itself open.
+    """
+    if pid_namespace() == MACHINE_PIDS:
+        return {pid for pid in pids if os.path.exists(f"/proc/{pid}")}
+    return {pid for pid in pids if _has_open(pid, device)}
+
+
+def _has_open(pid: int, path: str) -> bool:
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{name}") == path for name in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
 
 
 def _device(nvml: Any, index: int) -> Device:

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from lavender_tui.model.run import Run
 from lavender_tui.watch.agenda import SETTLE_SECONDS, Agenda
 from lavender_tui.watch.assemble import until
+from lavender_tui.watch.ends import Ends
+from lavender_tui.watch.ends import Identity as ProcessIdentity
 from lavender_tui.watch.events import Events, Identity
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.mounts import file_system_of, is_silent
 from lavender_tui.watch.processes import ProcessTable
+from lavender_tui.watch.remembering import remember
 from lavender_tui.watch.scan import in_order
 from lavender_tui.watch.survey import FINE_GRAIN_SECONDS, Survey
+from lavender_tui.watch.usage import Sampler
 
 UNSETTLED_SECONDS = 0.25  # a file that is being written is looked at again after this; reading it rests longer
 FIRST_PASS_SECONDS = 0.1  # how long reading may go on before the first snapshot
@@ -82,6 +86,7 @@ class Watcher:
         self._told_at = 0.0
         self._thread = threading.Thread(target=self._run, name="lavender-watch", daemon=True)
         self._search_now = threading.Event()
+        self._ends = Ends(self._process_ended)
         self._search = threading.Thread(target=self._search_processes, name="lavender-processes", daemon=True)
 
     def start(self) -> None:
@@ -93,6 +98,7 @@ class Watcher:
         """End; returns at once. Nothing is delivered afterwards."""
         self._agenda.close()
         self._search_now.set()
+        self._ends.close()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the threads have ended, after `close()`."""
@@ -263,6 +269,7 @@ class Watcher:
         if not (changed or force or told != self._told):
             return
         self._told, self._told_at = told, now
+        self._ends.keep(self._survey.worth_a_handle())
         self._sequence += 1
         snapshot = Snapshot(
             runs=self._survey.ordered,
@@ -284,16 +291,44 @@ class Watcher:
 
     # Processes, on a thread of their own: a search takes tens of milliseconds on a busy machine
 
+    def _process_ended(self, path: str, identity: ProcessIdentity, status: int | None) -> None:
+        """Called from the thread of the handles, the instant a process of a run ends."""
+        try:
+            self._survey.has_ended(path, identity, status)
+        except OSError as error:
+            self._troubles["memory"] = _not_remembered(error)
+        self._agenda.schedule([path])
+        self._search_now.set()  # what it left behind has lost its parent
+
+    def _remember(self) -> None:
+        """Keep the commands of runs that were started by hand, for the day on which they are gone."""
+        for run in self._survey.by_hand():
+            seen = remember(run.path, run.processes, self._survey.memory.of(run.path))
+            if seen is None:
+                continue
+            try:
+                self._survey.memory.keep(run.path, seen)
+            except OSError as error:
+                self._troubles["memory"] = _not_remembered(error)
+
     def _search_processes(self) -> None:
-        table = ProcessTable()
+        table, sampler = ProcessTable(), Sampler()
         self._search_now.wait()
         while not self._agenda.is_closed:
             self._search_now.clear()
             try:
-                found = table.find(list(self._survey.tree.runs), dict(self._survey.records))
+                records = dict(self._survey.records)
+                seen = {path: self._survey.memory.of(path) for path, record in records.items() if record is None}
+                found = table.find(list(self._survey.tree.runs), records, seen)
                 self._agenda.schedule(self._survey.set_found(found))
+                self._remember()
+                self._agenda.schedule(self._survey.set_usage(sampler.sample(self._survey.alive())))
                 self._troubles.pop("processes", None)
             except Exception as error:
                 self._troubles["processes"] = f"processes can't be looked up: {type(error).__name__}: {error}"
             if self._search_now.wait(PROCESS_SECONDS):
                 self._agenda.rest(PROCESS_REST_SECONDS)
+
+
+def _not_remembered(error: OSError) -> str:
+    return f"the commands of runs started by hand can't be remembered: {error.filename or ''} {error.strerror}".strip()

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lavender_tui.launch.identity import is_same_process
-from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.launch.record import LaunchRecord, Machine, this_machine
+from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
 from lavender_tui.watch.procfs import Stat, Traits
+from lavender_tui.watch.standing import is_another_start
 
 TRAITS_LAST_SECONDS = 60.0  # a process may exec another program under the same pid and name
 
@@ -25,6 +27,9 @@ _TOOLS = re.compile(
     r"(.*/)?(tensorboard|jupyter.*|ipython.*|ipykernel.*|pytest|pip[0-9.]*|mypy|ruff|http\.server|wandb|nvitop|gpustat"
     r"|dvc|aim|mlflow|rsync|pdb|timeit|zipfile|json\.tool)(\.py)?"
 )
+
+
+NOTHING_SEEN: Mapping[str, Seen | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,16 @@ class ProcessTable:
         self._remembered: dict[tuple[int, int, str], _Remembered] = {}
 
     def find(
-        self, run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]
+        self,
+        run_dirs: Iterable[str],
+        records: Mapping[str, LaunchRecord | None],
+        seen: Mapping[str, Seen | None] = NOTHING_SEEN,
     ) -> dict[str, tuple[LiveProcess, ...]]:
-        """Live processes by run directory; runs without any are left out. Zombies are not alive."""
-        runs = _RunNames(run_dirs, records)
+        """Live processes by run directory; runs without any are left out. Zombies are not alive.
+
+        `seen` is what is remembered of runs that were started by hand.
+        """
+        runs = _RunNames(run_dirs, records, seen)
         stats = {stat.pid: stat for stat in procfs.living() if stat.pid != os.getpid()}
         pythons = self._look_at_programs(stats)
         matches: dict[int, _Match] = {}
@@ -95,10 +106,23 @@ def _key(stat: Stat) -> tuple[int, int, str]:
 
 
 def find_processes(
-    run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]
+    run_dirs: Iterable[str],
+    records: Mapping[str, LaunchRecord | None],
+    seen: Mapping[str, Seen | None] = NOTHING_SEEN,
 ) -> dict[str, tuple[LiveProcess, ...]]:
     """Live processes by run directory, looked up once."""
-    return ProcessTable().find(run_dirs, records)
+    return ProcessTable().find(run_dirs, records, seen)
+
+
+def remembered_process(seen: Seen | None) -> tuple[LiveProcess, ...]:
+    """The remembered leader where it is still the same process; one read, nothing searched."""
+    if seen is None or seen.machine != this_machine():
+        return ()
+    pid, ticks = seen.leader.pid, seen.leader.start_ticks
+    if not is_same_process(pid, ticks):
+        return ()
+    role = "agent" if is_agent(Traits(argv=seen.argv)) else "process"
+    return (LiveProcess(pid=pid, start_ticks=ticks, role=role, command=seen.argv, found_by="remembered"),)
 
 
 def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
@@ -135,23 +159,36 @@ def _members(record: LaunchRecord) -> list[tuple[int, int, str]]:
 class _RunNames:
     """Everything that names a run, for looking up."""
 
-    def __init__(self, run_dirs: Iterable[str], records: Mapping[str, LaunchRecord | None]) -> None:
+    def __init__(
+        self,
+        run_dirs: Iterable[str],
+        records: Mapping[str, LaunchRecord | None],
+        seen: Mapping[str, Seen | None],
+    ) -> None:
         self.by_path: dict[str, str] = {}
         self.by_id: dict[str, str] = {}
         self.by_identity: dict[tuple[int, int], tuple[str, str]] = {}
-        self.led: set[str] = set()  # runs whose record names processes of this machine
+        self.led: dict[str, LaunchRecord] = {}  # runs whose record names processes of this machine
+        self.seen_led: set[str] = set()  # runs of which the leader was seen alive here
         here = this_machine()
         for run in run_dirs:
             self.by_path[run] = run
             self.by_path[os.path.realpath(run)] = run
             record = records.get(run)
             if record is None:
+                self._add_seen(run, seen.get(run), here)
                 continue
             if record.run_id:
                 self.by_id[record.run_id] = run
             if record.machine == here:
-                self.led.add(run)
+                self.led[run] = record
                 self.by_identity.update({(pid, ticks): (run, role) for pid, ticks, role in _members(record)})
+
+    def _add_seen(self, run: str, seen: Seen | None, here: Machine) -> None:
+        if seen is None or seen.machine != here:
+            return
+        self.seen_led.add(run)
+        self.by_identity[(seen.leader.pid, seen.leader.start_ticks)] = (run, "remembered")
 
     def named(self, path: str, cwd: str | None = None) -> str | None:
         """The run whose directory `path` is; a relative path counts from `cwd`."""
@@ -175,7 +212,7 @@ class _RunNames:
 def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
     recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
     if recorded is not None:
-        return _Match(recorded[0], "record")
+        return _Match(recorded[0], "remembered" if recorded[1] == "remembered" else "record")
     if _is_ours(traits):
         return None
     directory, run_id = traits.environ.get("LAVENDER_RUN_DIR"), traits.environ.get("LAVENDER_RUN_ID")
@@ -187,7 +224,7 @@ def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
 
 def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
     """A Python program with a script that two facts tie to one run, or an option that says where it writes."""
-    program = _program(traits)
+    program = program_of(traits)
     if not traits.is_python or program is None or _TOOLS.fullmatch(program):
         return None
     cwd = procfs.working_directory(pid)
@@ -235,7 +272,7 @@ def _named_in_arguments(argv: tuple[str, ...], cwd: str | None, runs: _RunNames)
     return None, by_argument
 
 
-def _program(traits: Traits) -> str | None:
+def program_of(traits: Traits) -> str | None:
     """The script or module that a Python process runs; None for a prompt or `-c`."""
     arguments = iter(traits.argv[1:])
     for argument in arguments:
@@ -251,7 +288,7 @@ def _program(traits: Traits) -> str | None:
 
 
 def _is_ours(traits: Traits) -> bool:
-    program = _program(traits) if traits.is_python else (traits.argv[0] if traits.argv else None)
+    program = program_of(traits) if traits.is_python else (traits.argv[0] if traits.argv else None)
     return program is not None and _OURS.fullmatch(program) is not None
 
 
@@ -303,20 +340,46 @@ def _mark_orphans(
     traits_of: Callable[[Stat], Traits],
     runs: _RunNames,
 ) -> tuple[LiveProcess, ...]:
-    """Processes that outlived what led them get the role "orphan".
+    """Processes that outlived what led them, and what these started, get the role "orphan".
 
-    Sure for torchrun's ranks without an agent and where the recorded leader is gone. Else only several at once are
-    called so: a single process without a parent is how anybody starts one in the background.
+    Sure for torchrun's ranks without an agent and where the recorded or remembered leader is gone. Else only several at
+    once are called so, and no ranks that somebody started one by one: a process without a parent is how anybody starts
+    a training in the background.
     """
-    if any(process.role in ("supervisor", "agent") or process.found_by == "record" for process in processes):
+    if any(one.role in ("supervisor", "agent") or one.found_by in ("record", "remembered") for one in processes):
         return tuple(processes)
-    alone = [process for process in processes if _lost_parent(stats[process.pid], stats)]
-    elastic = [process for process in alone if "TORCHELASTIC_RUN_ID" in traits_of(stats[process.pid]).environ]
-    if run in runs.led:
-        orphans = {process.pid for process in processes}
+    if (launch := runs.led.get(run)) is not None:
+        orphans = {one.pid for one in processes if not is_another_start(one, launch)}
     else:
-        orphans = {process.pid for process in (alone if len(alone) > 1 else elastic)}
-    return tuple(replace(one, role="orphan") if one.pid in orphans else one for one in processes)
+        orphans = _alone(run, processes, stats, traits_of, runs)
+    below = {one.pid for one in processes if orphans & set(_chain(one.pid, stats))}
+    return tuple(replace(one, role="orphan") if one.pid in below else one for one in processes)
+
+
+def _alone(
+    run: str,
+    processes: list[LiveProcess],
+    stats: dict[int, Stat],
+    traits_of: Callable[[Stat], Traits],
+    runs: _RunNames,
+) -> set[int]:
+    """Of a run without a record those that surely lost what led them."""
+    alone = {one.pid for one in processes if _lost_parent(stats[one.pid], stats)}
+    if run in runs.seen_led:
+        return alone
+    variables = {pid: traits_of(stats[pid]).environ for pid in alone}
+    elastic = {pid for pid, environ in variables.items() if "TORCHELASTIC_RUN_ID" in environ}
+    by_hand = any("RANK" in variables[pid] for pid in alone - elastic)
+    return alone if len(alone) > 1 and not by_hand else elastic
+
+
+def _chain(pid: int, stats: dict[int, Stat]) -> list[int]:
+    """The process and those above it."""
+    chain: list[int] = []
+    while pid in stats and pid not in chain:
+        chain.append(pid)
+        pid = stats[pid].ppid
+    return chain
 
 
 def _lost_parent(stat: Stat, stats: dict[int, Stat]) -> bool:
@@ -324,10 +387,15 @@ def _lost_parent(stat: Stat, stats: dict[int, Stat]) -> bool:
     return stat.ppid <= 1 or parent is None or parent.name in ("systemd", "init")
 
 
+def is_agent(traits: Traits) -> bool:
+    """Is it torchrun, whose children are the ranks?"""
+    return any(_AGENT.search(part) for part in traits.argv[:6])
+
+
 def _role(traits: Traits, recorded: str | None) -> str:
     if recorded == "supervisor" or any(part == "lavender_tui.launch.supervisor" for part in traits.argv[:6]):
         return "supervisor"
-    if any(_AGENT.search(part) for part in traits.argv[:6]):
+    if is_agent(traits):
         return "agent"
     return "worker" if "RANK" in traits.environ else "process"
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lavender_tui.launch.files import read_document
+from lavender_tui.launch.living import belongs_here
 from lavender_tui.launch.record import LaunchRecord, end_facts, examine_launch
 from lavender_tui.launch.requests import examine_request
 from lavender_tui.model.ending import StopRequest
 from lavender_tui.model.run import EndFacts, Lineage
+from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing
 
@@ -21,6 +23,7 @@ class Papers:
 
     launch: LaunchRecord | None = None
     has_launch: bool = False
+    copied_from: str | None = None  # the run whose launch record this is, where the directory is a copy of it
     end: EndFacts | None = None
     resumed_from: Lineage | None = None
     request: StopRequest | None = None
@@ -40,10 +43,10 @@ def read_papers(listing: Listing, index: Index) -> Papers:
     documents = listing.documents
     if not documents:
         return Papers()
-    launch, reason = None, None
+    launch, reason, copied_from = None, None, None
     if facts := documents.get("launch.json"):
         path = os.path.join(listing.path, "launch.json")
-        launch, reason = index.document(path, facts, lambda: examine_launch(listing.path))  # type: ignore[misc]
+        launch, reason, copied_from = index.document(path, facts, lambda: _launch(listing.path))  # type: ignore[misc]
     end = _end(listing, index)
     plan = _plan(listing, index)
     request, unread = None, None
@@ -56,12 +59,21 @@ def read_papers(listing: Listing, index: Index) -> Papers:
     return Papers(
         launch=launch,
         has_launch="launch.json" in documents,
+        copied_from=copied_from,
         end=end,
         resumed_from=plan.lineage or (launch.resumed_from if launch else None),
         request=request if end is None else None,
         planned_world_size=plan.world_size,
         warnings=warnings,
     )
+
+
+def _launch(run_dir: str) -> tuple[LaunchRecord | None, str | None, str | None]:
+    """(record, why it can't be used, whose it is). A copy carries the pids of the run that it was copied from."""
+    record, reason = examine_launch(run_dir)
+    if record is None or belongs_here(record, run_dir):
+        return record, reason, None
+    return None, None, clean(os.path.basename(record.run_dir), 80)
 
 
 def _end(listing: Listing, index: Index) -> EndFacts | None:

@@ -8,11 +8,24 @@ from dataclasses import dataclass
 
 from lavender_tui.launch.identity import booted_at, started_at
 from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import EndFacts, LiveProcess
-from lavender_tui.model.state import Sign
+from lavender_tui.model.state import Sign, Vanished
+from lavender_tui.model.usage import Usage
 
 RECORDING_SECONDS = 1.0  # a supervisor writes the end within milliseconds of its training's
 RESTART_SECONDS = 60.0  # what was started that long after the launch record was written is another start
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was seen of a run's processes, beside its files. `end`: how the leader ended, where that was seen."""
+
+    processes: tuple[LiveProcess, ...] = ()
+    leader_gone_seconds: float | None = None  # since it was first found gone; None where nobody looked before
+    seen: Seen | None = None  # what is remembered of a run without a record
+    end: EndFacts | None = None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +42,15 @@ class Standing:
         return min((started_at(one.start_ticks) for one in self.processes), default=None)
 
 
-def standing(
-    processes: Sequence[LiveProcess],
-    launch: LaunchRecord | None,
-    end: EndFacts | None,
-    gone_seconds: float | None = None,
-) -> Standing:
-    """Tell what leads from what was left over. `gone_seconds`: how long ago the leader was first found gone, if known.
+NOTHING = Observed()
+
+
+def standing(observed: Observed, launch: LaunchRecord | None, end: EndFacts | None) -> Standing:
+    """Tell what leads from what was left over.
 
     What outlived the recorded leader doesn't make the run alive again, whoever still calls itself a worker.
     """
+    processes, gone_seconds = observed.processes, observed.leader_gone_seconds
     leader = launch.leader if launch is not None and launch.machine == this_machine() else None
     if launch is None or leader is None:
         return _without_leader(processes, is_over=end is not None and end.ended_at is not None)
@@ -46,7 +58,7 @@ def standing(
         return Standing(tuple(processes))
     supervisors = tuple(one for one in processes if one.role == "supervisor")
     others = tuple(one for one in processes if one.role != "supervisor")
-    again = tuple(one for one in others if _is_another_start(one, launch))
+    again = tuple(one for one in others if is_another_start(one, launch))
     left = tuple(one for one in others if one not in again)
     if end is not None and end.ended_at is not None:
         return Standing(again, left)  # a supervisor that has recorded the end is only on its way out
@@ -62,14 +74,22 @@ def _without_leader(processes: Sequence[LiveProcess], *, is_over: bool) -> Stand
     return Standing(leading, left)
 
 
-def _is_another_start(process: LiveProcess, launch: LaunchRecord) -> bool:
+def is_another_start(process: LiveProcess, launch: LaunchRecord) -> bool:
     """Somebody trains on in the old directory: started later, and without the run's id in its environment."""
     if process.found_by in ("environment", "record"):
         return False
     return started_at(process.start_ticks) > launch.started_at + RESTART_SECONDS
 
 
-def unseen(launch: LaunchRecord | None, sign: Sign | None) -> tuple[str | None, float | None]:
+def vanished(observed: Observed) -> Vanished | None:
+    """The leader that was remembered alive on this machine and is gone."""
+    seen = observed.seen
+    if seen is None or seen.machine != this_machine():
+        return None
+    return Vanished(pid=seen.leader.pid, at=seen.ended_at)
+
+
+def unseen(launch: LaunchRecord | Seen | None, sign: Sign | None) -> tuple[str | None, float | None]:
     """(where its processes are that can't be seen from here, when this machine was restarted after its launch).
 
     A sign of life from after the restart is none of this machine: another one has the same name.

@@ -7,21 +7,26 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lavender_tui.launch.record import LaunchRecord, is_same_process
-from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process
+from lavender_tui.launch.seen import Memory, end_of_status
+from lavender_tui.model.run import EndFacts, LiveProcess, Run
+from lavender_tui.model.usage import Usage
 from lavender_tui.watch.assemble import MayRead, assemble, is_pending, is_unsettled
 from lavender_tui.watch.discover import Tree, discover
+from lavender_tui.watch.ends import Identity
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing, list_run
 from lavender_tui.watch.metrics import METRICS_NAME
-from lavender_tui.watch.processes import recorded_processes
-from lavender_tui.watch.records import read_papers
+from lavender_tui.watch.processes import recorded_processes, remembered_process
+from lavender_tui.watch.records import Papers, read_papers
 from lavender_tui.watch.scan import in_order
+from lavender_tui.watch.standing import Observed
 from lavender_tui.watch.suspicion import Suspicion
 
 COARSE_GRAIN_SECONDS = 2.0  # file times on network and old file systems
 FINE_GRAIN_SECONDS = 0.02  # on local ones: a tick of the kernel is at most 10 ms
 MOST_RESTLESS = 64
+MOST_ENDS = 1000
 ACTIVE_SECONDS = 60.0  # a run that wrote something within this time is looked at every second
 
 
@@ -31,12 +36,16 @@ class Survey:
     def __init__(self, roots: Sequence[str], index: Index) -> None:
         self.roots = tuple(roots)
         self.index = index
+        self.memory = Memory()
         self.tree = Tree()
         self.runs: dict[str, Run] = {}
         self.records: dict[str, LaunchRecord | None] = {}
         self._listings: dict[str, Listing] = {}
         self._listed_at: dict[str, float] = {}  # unix seconds
         self._found: Mapping[str, tuple[LiveProcess, ...]] = {}
+        self._gone_since: dict[str, float] = {}  # when a leader was first found gone; monotonic seconds
+        self._ends: dict[Identity, EndFacts] = {}  # how processes were seen to end, where nothing else tells
+        self._usage: Mapping[str, Usage] = {}
         self._changed: set[str] = set()
         self._behind: set[str] = set()
         self._order: tuple[Run, ...] = ()
@@ -77,7 +86,7 @@ class Survey:
             root,
             papers,
             index=self.index,
-            processes=self._processes(path, papers.launch),
+            observed=self._observed(path, papers),
             now=now,
             may_read=may_read,
             must_read_newest=must_read_newest,
@@ -118,7 +127,7 @@ class Survey:
         chosen = [
             run
             for run in self.runs.values()
-            if run.processes or is_unsettled(run) or (run.last_activity_at or 0.0) > since
+            if run.processes or run.leftovers or is_unsettled(run) or (run.last_sign_at or 0.0) > since
         ]
         chosen.sort(key=lambda run: (bool(run.processes), run.last_activity_at or 0.0), reverse=True)
         return [run.path for run in chosen[:MOST_RESTLESS]]
@@ -143,12 +152,59 @@ class Survey:
         listed = self._listed_at[path]
         return abs(listed - listing.directory_mtime_ns / 1e9) < grain_seconds <= time.time() - listed
 
-    def _processes(self, path: str, record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
-        alive = {one.pid: one for one in recorded_processes(record)}
+    def set_usage(self, usage: Mapping[str, Usage]) -> list[str]:
+        """Take over what the runs' processes use; returns the runs of which it is another now."""
+        before, self._usage = self._usage, usage
+        return [path for path in {*before, *usage} if before.get(path) != usage.get(path)]
+
+    def has_ended(self, path: str, identity: Identity, status: int | None) -> None:
+        """A process of the run was seen to end. Raises OSError where that can't be remembered."""
+        now = time.time()
+        if status is not None and (end := end_of_status(status, now)) is not None:
+            if len(self._ends) >= MOST_ENDS:
+                self._ends.clear()
+            self._ends[identity] = end
+        self.memory.ended(path, ProcessId(pid=identity[0], start_ticks=identity[1]), now, status)
+
+    def worth_a_handle(self) -> dict[Identity, str]:
+        """The processes whose end should be noticed at once, with their runs."""
+        return {
+            (one.pid, one.start_ticks): run.path
+            for run in self.runs.values()
+            for one in (*run.processes, *run.leftovers)
+            if one.role != "helper"
+        }
+
+    def alive(self) -> dict[str, tuple[LiveProcess, ...]]:
+        """The processes of live runs."""
+        return {run.path: run.processes for run in list(self.runs.values()) if run.processes}
+
+    def by_hand(self) -> list[Run]:
+        """The live runs that nobody wrote a launch record for."""
+        return [run for run in list(self.runs.values()) if run.processes and self.records.get(run.path) is None]
+
+    def _observed(self, path: str, papers: Papers) -> Observed:
+        seen = None if papers.has_launch else self.memory.of(path)
+        alive = {one.pid: one for one in (*recorded_processes(papers.launch), *remembered_process(seen))}
         for one in self._found.get(path, ()):
             if is_same_process(one.pid, one.start_ticks):
                 alive[one.pid] = one if one.pid not in alive else replace(one, role=alive[one.pid].role)
-        return tuple(alive[pid] for pid in sorted(alive))
+        leader = papers.launch.leader if papers.launch is not None else seen.leader if seen is not None else None
+        known = self._ends.get((leader.pid, leader.start_ticks)) if leader is not None else None
+        return Observed(
+            processes=tuple(alive[pid] for pid in sorted(alive)),
+            leader_gone_seconds=self._gone_seconds(path, leader is not None and leader.pid in alive),
+            seen=seen,
+            end=known or (seen.end if seen is not None else None),
+            usage=self._usage.get(path),
+        )
+
+    def _gone_seconds(self, path: str, is_there: bool) -> float:
+        now = time.monotonic()
+        if is_there:
+            self._gone_since.pop(path, None)
+            return 0.0
+        return now - self._gone_since.setdefault(path, now)
 
     def _put(self, path: str, run: Run | None) -> None:
         before = self.runs.get(path)
@@ -169,8 +225,9 @@ class Survey:
         if self.runs.pop(path, None) is not None:
             self._changed.add(path)
         self._behind.discard(path)
-        for table in (self._listings, self._listed_at, self.records):
+        for table in (self._listings, self._listed_at, self.records, self._gone_since):
             table.pop(path, None)  # type: ignore[attr-defined]
+        self.memory.forget(path)
         self.index.forget(path)
 
 

@@ -28,6 +28,7 @@ from lavender_tui.tui.position import DataPosition, read_position
 from lavender_tui.tui.proof_words import evidence_lines
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.usage_words import left_over_words, processes_words, usage_rows
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.data_bars import DataBars
 from lavender_tui.tui.widgets.inks import INKS, Span, shown_path, spans_length
@@ -203,7 +204,9 @@ def fact_lines(run: Run, now: float) -> list[list[Span]]:
         ("last save", ages.since(ages.last_save(run), now)),
         ("saves every", _interval(run.save_interval_seconds)),
         ("world_size", text.count(run.world_size)),
-        ("processes", _processes(run)),
+        ("processes", processes_words(run.processes)),
+        ("left over", left_over_words(run)),
+        *usage_rows(run),
         ("host", text.clean(run.host, 60) if run.host else text.NONE),
         ("resumed from", _source(run)),
         ("command", text.clean(command_line.shown(run.launched_command), 600) if run.launched_command else text.NONE),
@@ -219,15 +222,6 @@ def fact_lines(run: Run, now: float) -> list[list[Span]]:
 def _interval(seconds: float | None) -> str:
     """Files that were copied, or saved as fast as a disk writes, tell no interval."""
     return text.NONE if seconds is None or seconds < 1 else text.duration(seconds)
-
-
-def _processes(run: Run) -> str:
-    if not run.processes:
-        return text.NONE
-    shown = ", ".join(
-        f"{one.pid} {one.role}" + (f" {one.rank}" if one.rank is not None else "") for one in run.processes[:8]
-    )
-    return shown + (f" and {len(run.processes) - 8} more" if len(run.processes) > 8 else "")
 
 
 def _source(run: Run) -> str:

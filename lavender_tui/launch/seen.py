@@ -1,0 +1,206 @@
+"""What is remembered of runs that were started by hand: the command that was seen running, and how it was seen to end.
+
+A file a run in the user's own state directory, `lavender-tui/seen/` below `$XDG_STATE_HOME` or `~/.local/state`, for
+nothing is written into a run that isn't ours. It holds the command line, the directory, and of the environment what a
+launch record may hold, no secret. What it says is executed at a resume, so only the user's own files are believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lavender_tui.launch.cause import describe_signal
+from lavender_tui.launch.files import encode, read_document, write_atomically
+from lavender_tui.launch.record import Machine, ProcessId, is_system_text
+from lavender_tui.model.run import EndFacts
+
+SCHEMA = 1
+MOST_FILES = 1000  # the oldest are dropped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A run's leading process as it was seen alive. Times are unix seconds.
+
+    `status` is that of wait(2), and None as long as it lives and where nobody could tell how it ended.
+    """
+
+    run: str  # the run directory's real path
+    argv: tuple[str, ...]
+    cwd: str
+    leader: ProcessId
+    host: str
+    boot_id: str
+    pid_namespace: str
+    started_at: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    shell: tuple[str, ...] = ()  # the shell script that started it, where one did
+    world_size: int | None = None
+    ended_at: float | None = None
+    status: int | None = None
+    schema: int = SCHEMA
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(host=self.host, boot_id=self.boot_id, pid_namespace=self.pid_namespace)
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """What we set for it: nothing, it was started by hand."""
+        return {}
+
+    @property
+    def end(self) -> EndFacts | None:
+        """How it ended, where that was seen."""
+        return None if self.status is None else end_of_status(self.status, self.ended_at)
+
+
+def end_of_status(status: int, ended_at: float | None) -> EndFacts | None:
+    """From a status as wait(2) gives it; None for a number that is none."""
+    try:
+        code = os.waitstatus_to_exitcode(status)
+    except ValueError:
+        return None
+    if code >= 0:
+        return EndFacts(exit_code=code, ended_at=ended_at)
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"SIG{-code}"
+    return EndFacts(signal=name, error=describe_signal(-code), ended_at=ended_at)
+
+
+def directory() -> str:
+    """Where the files are; it need not exist."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "lavender-tui", "seen")
+
+
+def path_of(run_dir: str) -> str:
+    return os.path.join(directory(), name_of(run_dir))
+
+
+def name_of(run_dir: str) -> str:
+    """By the directory's real path: a run keeps its file whatever link leads to it."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(run_dir))).hexdigest()[:32] + ".json"
+
+
+def read(run_dir: str) -> Seen | None:
+    """None where nothing is remembered, or not by this user. Never raises."""
+    path = path_of(run_dir)
+    try:
+        if os.lstat(path).st_uid != os.getuid():
+            return None
+    except OSError:
+        return None
+    document, _ = read_document(path)
+    seen = _seen(document) if document is not None else None
+    return seen if seen is not None and seen.run == os.path.realpath(run_dir) else None
+
+
+def write(seen: Seen) -> None:
+    """Remember it. Raises OSError where the state directory can't be written."""
+    path = path_of(seen.run)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    if not os.path.exists(path):
+        _drop_oldest(os.path.dirname(path))
+    document = {name: value for name, value in asdict(seen).items() if value is not None}
+    write_atomically(path, encode(document), replace=True)
+
+
+def _drop_oldest(where: str) -> None:
+    with os.scandir(where) as entries:
+        files = sorted((entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".json"))
+    for _, path in files[: max(0, len(files) - MOST_FILES + 1)]:
+        os.unlink(path)
+
+
+def _seen(document: dict[str, Any]) -> Seen | None:
+    """None for a document that holds anything else than what is written here."""
+    leader = document.get("leader")
+    try:
+        pid, ticks = leader["pid"], leader["start_ticks"]  # type: ignore[index]
+        seen = Seen(
+            run=document["run"],
+            argv=tuple(document["argv"]),
+            cwd=document["cwd"],
+            leader=ProcessId(pid=pid, start_ticks=ticks),
+            host=document["host"],
+            boot_id=document["boot_id"],
+            pid_namespace=document["pid_namespace"],
+            started_at=document["started_at"],
+            environment=document.get("environment", {}),
+            shell=tuple(document.get("shell", ())),
+            world_size=document.get("world_size"),
+            ended_at=document.get("ended_at"),
+            status=document.get("status"),
+            schema=document["schema"],
+        )
+        return seen if _is_sound(seen) else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _is_sound(seen: Seen) -> bool:
+    texts = [seen.run, seen.cwd, seen.host, seen.boot_id, seen.pid_namespace, *seen.argv, *seen.shell]
+    texts += [*seen.environment, *seen.environment.values()]
+    numbers = [seen.started_at, 0 if seen.ended_at is None else seen.ended_at]
+    wholes = [0 if value is None else value for value in (seen.world_size, seen.status)]
+    pid, ticks = seen.leader.pid, seen.leader.start_ticks
+    return (
+        seen.schema == SCHEMA
+        and bool(seen.argv)
+        and all(map(is_system_text, texts))
+        and all(type(one) in (int, float) and -1e15 < one < 1e15 for one in numbers)
+        and all(type(one) is int and 0 <= one < 1 << 20 for one in wholes)
+        and type(pid) is int
+        and 1 < pid < 1 << 31
+        and type(ticks) is int
+        and 0 <= ticks < 1 << 63
+    )
+
+
+class Memory:
+    """What is remembered, for many looks: each run's file is read once, and written only when something is new.
+
+    Runs are asked for from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Seen | None] = {}
+        self._names: frozenset[str] | None = None
+
+    def of(self, run_dir: str) -> Seen | None:
+        if run_dir not in self._held:
+            self._held[run_dir] = read(run_dir) if self._may_hold(run_dir) else None
+        return self._held[run_dir]
+
+    def keep(self, run_dir: str, seen: Seen) -> None:
+        """Raises OSError where it can't be written; it is held all the same."""
+        if self.of(run_dir) != seen:
+            self._held[run_dir] = seen
+            write(seen)
+
+    def ended(self, run_dir: str, leader: ProcessId, ended_at: float, status: int | None) -> None:
+        """The process was seen to end; one that isn't the remembered leader says nothing. Raises OSError."""
+        seen = self.of(run_dir)
+        if seen is not None and seen.leader == leader and seen.ended_at is None:
+            self.keep(run_dir, replace(seen, ended_at=ended_at, status=status))
+
+    def forget(self, run_dir: str) -> None:
+        """Of the directory; the file stays: the directory may come again."""
+        self._held.pop(run_dir, None)
+
+    def _may_hold(self, run_dir: str) -> bool:
+        """One listing answers for all runs of the first look, most of which nobody remembers."""
+        if self._names is None:
+            try:
+                self._names = frozenset(os.listdir(directory()))
+            except OSError:
+                self._names = frozenset()
+        return bool(self._names) and name_of(run_dir) in self._names

@@ -1,0 +1,66 @@
+"""A run's processes in words: which they are, which were left over, and what they use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lavender_tui.model import text
+from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.model.usage import GpuUse, Usage
+
+_MOST = 8
+
+
+def processes_words(processes: Sequence[LiveProcess]) -> str:
+    """ "4711 agent, 4720 worker 0, 4721 worker 1"."""
+    if not processes:
+        return text.NONE
+    shown = ", ".join(
+        f"{one.pid} {one.role}" + (f" {one.rank}" if one.rank is not None else "") for one in processes[:_MOST]
+    )
+    return shown + (f" and {len(processes) - _MOST} more" if len(processes) > _MOST else "")
+
+
+def left_over_words(run: Run) -> str:
+    """Who outlived the run, and that it can be ended."""
+    return f"{processes_words(run.leftovers)}; x ends them" if run.leftovers else text.NONE
+
+
+def usage_rows(run: Run) -> list[tuple[str, str]]:
+    """(label, words): what a live run uses, a row for the machine and one for each GPU."""
+    usage = run.usage
+    if usage is None:
+        return []
+    rows = [("uses", _machine(usage))]
+    rows += [(f"GPU {gpu.index}", gpu_words(gpu)) for gpu in usage.gpus]
+    return [*rows, ("GPUs", usage.no_gpus)] if usage.no_gpus and not usage.gpus else rows
+
+
+def usage_line(usage: Usage) -> str:
+    """All of it in one line, for a place with little room."""
+    return "; ".join([_machine(usage), *(f"GPU {gpu.index} {gpu_words(gpu)}" for gpu in usage.gpus)])
+
+
+def _machine(usage: Usage) -> str:
+    parts = []
+    if usage.cpu_percent is not None:
+        parts.append(f"{usage.cpu_percent:.0f} % CPU")
+    if usage.rss_bytes is not None:
+        parts.append(f"{text.size(usage.rss_bytes)} memory")
+    for value, word in ((usage.read_bytes_per_second, "read"), (usage.written_bytes_per_second, "written")):
+        if value is not None and value >= 1000:
+            parts.append(f"{text.size(int(value))}/s {word}")
+    if usage.untold:
+        parts.append(f"{text.plural(usage.untold, 'process', 'processes')} of another user not counted")
+    return ", ".join(parts) or text.NONE
+
+
+def gpu_words(gpu: GpuUse) -> str:
+    """ "97 % busy, 62.1 GB of 85.9 GB, 71 °C"; what the driver doesn't tell is left out."""
+    parts = [] if gpu.utilisation_percent is None else [f"{gpu.utilisation_percent} % busy"]
+    if gpu.memory_bytes is not None:
+        of = f" of {text.size(gpu.memory_total_bytes)}" if gpu.memory_total_bytes is not None else ""
+        parts.append(f"{text.size(gpu.memory_bytes)}{of}")
+    if gpu.temperature_celsius is not None:
+        parts.append(f"{gpu.temperature_celsius} °C")
+    return ", ".join(parts) or "in use"

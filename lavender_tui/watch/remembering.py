@@ -1,0 +1,136 @@
+"""What of a run started by hand is worth remembering while it lives: its command, directory and environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lavender_tui.launch import environment
+from lavender_tui.launch.identity import is_same_process, process_stat, started_at
+from lavender_tui.launch.record import ProcessId, this_machine
+from lavender_tui.launch.seen import Seen
+from lavender_tui.model.run import LiveProcess
+from lavender_tui.watch import procfs
+from lavender_tui.watch.processes import is_agent, program_of
+
+if TYPE_CHECKING:
+    import psutil
+
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "fish"))
+_RANKS = ("RANK", "TORCHELASTIC_RUN_ID")
+HIGHEST = 6  # parents looked at above a training
+
+
+def remember(run_dir: str, processes: Sequence[LiveProcess], before: Seen | None) -> Seen | None:
+    """What leads these processes of a run, as it could be started again; None where that can't be told.
+
+    `before` is returned as it is while the same process leads with the same command line.
+    """
+    lead = _lead(processes)
+    if lead is None:
+        return None
+    top = _topmost(lead)
+    if before is not None and (before.leader.pid, before.leader.start_ticks) == top and before.ended_at is None:
+        return before
+    return _describe(run_dir, *top, lead)
+
+
+def _lead(processes: Sequence[LiveProcess]) -> LiveProcess | None:
+    """The agent, else the first rank, else the process that was started first."""
+    order = {"agent": 0, "worker": 1, "process": 1}
+    able = [one for one in processes if one.role in order]
+    return min(able, key=lambda one: (order[one.role], one.rank or 0, one.start_ticks, one.pid), default=None)
+
+
+def _topmost(lead: LiveProcess) -> tuple[int, int]:
+    """(pid, start ticks) of the process that surely leads: torchrun's agent, or a Python program that starts ranks.
+
+    A Python program above a training that is neither torch's nor starts ranks may be anything, such as one that starts
+    a hundred trainings one after the other: it is left alone.
+    """
+    top = (lead.pid, lead.start_ticks)
+    for _ in range(HIGHEST):
+        stat, own = process_stat(top[0]), procfs.read_traits(top[0])
+        above = process_stat(stat[1]) if stat is not None and stat[1] > 1 else None
+        if stat is None or above is None or not _is_mine(stat[1]):
+            return top
+        traits = procfs.read_traits(stat[1])
+        starts_ranks = any(name in own.environ for name in _RANKS) and not any(
+            name in traits.environ for name in _RANKS
+        )
+        leads = is_agent(traits) or (
+            traits.is_python and program_of(traits) is not None and (starts_ranks or procfs.uses_torch(stat[1]))
+        )
+        if not leads:
+            return top
+        top = (stat[1], above[2])
+    return top
+
+
+def _is_mine(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _describe(run_dir: str, pid: int, ticks: int, lead: LiveProcess) -> Seen | None:
+    """Read while it lives; what belongs to another by now isn't taken."""
+    import psutil
+
+    real, here = os.path.realpath(run_dir), this_machine()
+    try:
+        process = psutil.Process(pid)
+        cwd, variables = process.cwd(), process.environ()
+        argv = _startable(process.cmdline(), cwd, variables, process.exe())
+        shell = _shell_above(process)
+    except (psutil.Error, OSError):
+        return None
+    if not argv or not is_same_process(pid, ticks):
+        return None
+    return Seen(
+        run=real,
+        argv=tuple(_without_run(word, real, cwd) for word in argv),
+        cwd=cwd,
+        leader=ProcessId(pid=pid, start_ticks=ticks),
+        host=here.host,
+        boot_id=here.boot_id,
+        pid_namespace=here.pid_namespace,
+        started_at=round(started_at(ticks), 2),
+        environment=environment.recorded(variables),
+        shell=shell,
+        world_size=lead.world_size,
+    )
+
+
+def _startable(argv: Sequence[str], cwd: str, variables: Mapping[str, str], program: str) -> list[str]:
+    """The program by its whole path: which `python` it is was decided by a PATH that a later start need not have."""
+    if not argv:
+        return []
+    if os.sep in argv[0]:
+        return [os.path.join(cwd, argv[0]), *argv[1:]]
+    return [shutil.which(argv[0], path=variables.get("PATH", os.defpath)) or program, *argv[1:]]
+
+
+def _without_run(word: str, run_dir: str, cwd: str) -> str:
+    """A word, or the value of `--option=value`, that names the run's directory is that of the next run."""
+    name, equals, value = word.partition("=")
+    if _names(word, run_dir, cwd):
+        return "{run_dir}"
+    return f"{name}={{run_dir}}" if equals and _names(value, run_dir, cwd) else word
+
+
+def _names(word: str, run_dir: str, cwd: str) -> bool:
+    if os.path.basename(word.rstrip("/")) != os.path.basename(run_dir):
+        return False
+    return os.path.realpath(os.path.join(cwd, word)) == run_dir
+
+
+def _shell_above(process: psutil.Process) -> tuple[str, ...]:
+    """The shell script that started it; a prompt that somebody typed at is none."""
+    parent = process.parent()
+    words = parent.cmdline() if parent is not None and parent.uids() == process.uids() else []
+    is_script = len(words) > 1 and os.path.basename(words[0].lstrip("-")) in _SHELLS and not words[1].startswith("-")
+    return tuple(words) if is_script else ()
