@@ -16,6 +16,7 @@ from lavender_tui.training.loading import LOG, load_checkpoint, resume_from_chec
 from lavender_tui.training.ranks import current_ranks
 from lavender_tui.training.run_record import has_ended
 from lavender_tui.training.source import check_reading, open_table
+from lavender_tui.training.started_again import own_newest
 from lavender_tui.training.starting import StartingPoint, dataset_epoch_offset, starting_point, whole_number
 
 WEIGHTS = ("model_state_dict", "model_cfg", "stage")  # all that a new stage takes over from the stage before
@@ -304,14 +305,37 @@ def beginning(
 ) -> Beginning:
     """The launcher's plan if there is one; else from `resume_from` (a checkpoint, run or root); else from scratch.
 
-    `policy` ("exact", "replay-epoch", "skip-epoch") asks for another start than the checkpoint's own; a plan has one.
+    Where the workers of a run are started again (torchrun's --max-restarts, a requeued job) and it has saved since, it
+    goes on from that: from the plan it would train again what its newest weights have seen. `policy` ("exact",
+    "replay-epoch", "skip-epoch") asks for another start than the checkpoint's own; a plan has one.
     """
+    own = own_newest(stage)
+    if own is not None:
+        return _from_own(own)
     planned = resume_plan(stage)
     if planned is not None:
         return planned
     if resume_from is None:
         return Beginning.fresh()
     return Beginning.from_checkpoint(*resume_from_checkpoint(resume_from, stage=stage), policy=policy)
+
+
+def _from_own(path: str) -> Beginning:
+    """From a save of this very run; how many threads may read is still what the plan says."""
+    begin = Beginning.from_checkpoint(*resume_from_checkpoint(path))
+    planned = _planned_depth()
+    if planned is not None:
+        begin.data.setdefault("io_queue_depth", planned)
+    return begin
+
+
+def _planned_depth() -> int | None:
+    try:
+        with open(os.environ.get(PLAN_VARIABLE) or os.devnull, encoding="utf-8") as file:
+            depth = (json.load(file).get("data") or {}).get("io_queue_depth")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return depth if type(depth) is int and depth > 0 else None
 
 
 def _check_source(plan: ResumePlan, where: str | None) -> None:

@@ -27,8 +27,9 @@ class MetricsTail:
 
     A last line without its newline is not yet there. A file that was replaced or became shorter is read anew from its
     start. `bad_lines` counts lines that are no JSON object with a step; they are passed over.
-    `begin` is what the training wrote when it began (the newest one, where workers were started again), and `first` the
-    first few points with a loss since then.
+    `begin` is what the training wrote when it began (the newest one, where workers were started again from the same
+    place), and `first` the first few points with a loss since then. Workers that went on from a save of this very run
+    carry nothing on from another one: the first begin stays. What the run forgot by that is no point any more.
     """
 
     def __init__(self, path: str, *, max_points: int = MAX_POINTS) -> None:
@@ -112,11 +113,21 @@ class MetricsTail:
         begin = read_begin(record)
         if begin is None:
             return
-        if self.begin is not None:  # started again in the same place: its own points are the last `logged` ones
+        self.clock.begin()
+        if self.begin is not None:  # started again: its own points are the last `logged` ones
             own = self._points[-begin.logged :] if begin.logged else []
+            if begin.at_step is not None:
+                kept = self._points[: len(self._points) - len(own)]
+                self._points = [point for point in kept if point.step <= begin.at_step] + own
+            if self._is_own(begin.checkpoint):
+                return
             self.first = tuple(point for point in own if _tells_loss(point))[:FEW]
         self.begin = begin
-        self.clock.begin()
+
+    def _is_own(self, checkpoint: str | None) -> bool:
+        """By the run's name: the root may have been moved since."""
+        place = os.path.dirname(checkpoint) if checkpoint else ""
+        return bool(place) and os.path.basename(place) == os.path.basename(os.path.dirname(self.path))
 
     def _forget(self) -> bool:
         had = bool(self._points)

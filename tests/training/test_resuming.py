@@ -17,7 +17,14 @@ from lancedb.streaming import StreamingDataset
 from lavender_tui.errors import BadState, NotFound, UsageError
 from lavender_tui.launch.record import ExitRecord, write_exit
 from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
-from lavender_tui.training import Beginning, CheckpointManager, beginning, resume_from_checkpoint, resume_plan
+from lavender_tui.training import (
+    Beginning,
+    CheckpointManager,
+    beginning,
+    resume_from_checkpoint,
+    resume_plan,
+    run_record,
+)
 from lavender_tui.training import starting_point as start_of
 
 Manage = Callable[..., CheckpointManager]
@@ -388,3 +395,31 @@ def test_plans_that_no_longer_hold(uri: str, root: str, plan_for: Callable[..., 
     os.unlink(plan)
     with pytest.raises(NotFound, match="can't be read"):
         resume_plan()
+
+
+@pytest.mark.parametrize("count", ["TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"])
+def test_started_again_in_its_own_run_it_goes_on_from_what_it_saved_there(
+    uri: str, root: str, plan_for: Callable[..., str], count: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = Script(uri, root)
+    whole.train()
+    first = Script(uri, root)
+    plan_for(first.train(until=6))
+    monkeypatch.setenv("LAVENDER_RUN_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv(count, "1")
+    second = Script(uri, root)
+    assert second.begin.plan is not None, "nothing is saved yet: from the plan"
+    own = second.train(until=9)
+    assert os.path.dirname(own) == str(tmp_path / "own")
+    Path(own).with_name("pretrain-00-00-00-0009.pt").write_bytes(Path(own).read_bytes()[:3000])  # cut in the kill
+    (tmp_path / "own" / "exit.json").unlink()  # killed: nothing says how it ended
+    run_record._claimed.clear()  # another process
+    third = Script(uri, root)
+    assert third.begin.checkpoint == own and third.begin.global_step == 9
+    assert third.manager.run_dir == str(tmp_path / "own")
+    last = third.train()
+    assert first.seen + second.seen + third.seen == whole.seen
+    assert int(last[-7:-3]) > 9, "counts go on"
+    assert beginning(stage="sft").is_fresh, "another stage has nothing here"
+    monkeypatch.setenv(count, "0")
+    assert beginning().plan is not None

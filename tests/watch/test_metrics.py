@@ -206,3 +206,23 @@ def test_workers_that_were_started_again_begin_again(path: Path):
     path.write_bytes(b"")
     tail.read()
     assert (tail.begin, tail.first) == (None, ())
+
+
+def test_workers_that_went_on_from_a_save_of_their_own_run_forget_what_came_after_it(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-25_10-00-00"
+    run.mkdir()
+    lines = [{"event": "begin", "at_step": 4, "checkpoint": "/old/run-2026-04-24_10-00-00/pretrain-10-00-00-0001.pt"}]
+    lines += [{"step": step, "loss": 2.0} for step in range(5, 12)]
+    lines += [{"step": 9, "loss": 3.0}]
+    lines += [{"event": "begin", "at_step": 8, "logged": 1, "checkpoint": f"{run}/pretrain-10-10-00-0001.pt"}]
+    lines += [{"step": 10, "loss": 3.0}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    tail = MetricsTail(str(run / "metrics.jsonl"))
+    tail.read()
+    assert [(point.step, point.loss) for point in tail.points] == [
+        *((step, 2.0) for step in range(5, 9)),
+        (9, 3.0),
+        (10, 3.0),
+    ]
+    assert tail.begin is not None and tail.begin.at_step == 4, "that is what carried the old run on"
+    assert tail.first[0].step == 5
