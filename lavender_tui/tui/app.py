@@ -12,7 +12,7 @@ from textual.app import App
 from textual.filter import LineFilter
 from textual.reactive import var
 
-from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, utf8
 from lavender_tui.tui import clipboard, keys, themes
 from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
@@ -69,7 +69,6 @@ class LavenderApp(App[int]):
         self.hint = hint
         self.feed = Feed(self.roots)
         self.snapshot: Snapshot | FirstLook | None = None
-        self.asked_to_stop: set[str] = set()
         for theme in themes.THEMES:
             self.register_theme(theme)
         self.theme = self._wanted_theme()
@@ -131,20 +130,10 @@ class LavenderApp(App[int]):
         self.runs = message.snapshot.runs
         if message.snapshot.is_complete:
             self.telling.look(message.snapshot.runs)
-        self._tell_stopped()
         for screen in self.screen_stack:
             show = getattr(screen, "show_snapshot", None)
             if show is not None and screen.is_mounted:
                 show(message.snapshot)
-
-    def _tell_stopped(self) -> None:
-        """What became of the runs that were asked to end here."""
-        for run in self.runs:
-            is_over = run.state not in (RunState.RUNNING, RunState.STALLED) and not run.leftovers
-            if is_over and run.key in self.asked_to_stop:
-                self.asked_to_stop.discard(run.key)
-                words = clean(f"{run.name}: {run.state_reason}", 300)
-                self.notify(words, title=run.state.value.capitalize(), markup=False, timeout=8)
 
     def on_watch_failed(self, message: WatchFailed) -> None:
         for screen in self.screen_stack:

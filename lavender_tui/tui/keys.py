@@ -102,7 +102,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="run.stop", keys="x", action="stop", label="stop", places=(LIST, RUN),
-        changes=True, help="Stop the run: now, at its next save, at the end of the epoch, by SIGINT, or kill it; asks first",
+        changes=True, help="Stop the run: now, at its next save, at the end of the epoch, or kill it; asks first",
     ),
     Key(
         id="run.log", keys="l", action="log", label="log", places=(LIST, RUN),

@@ -79,7 +79,7 @@ class ResumeEnded(Message, bubble=False):
 
 @dataclass
 class StopEnded(Message, bubble=False):
-    """A stop was asked for; one sentence, empty where the run itself shows it all.
+    """A stop was asked for or came to its end; one sentence, empty where the run itself shows it all.
 
     `may_go_on`: how it was asked for, where it could be done if it is wanted without a record, too.
     """

@@ -61,6 +61,8 @@ def facts(run: Run, now: float) -> list[list[Span]]:
     lines.append(_line("since", stake.done))
     if stopping is None:
         lines.append(_line("lost", stake.when_asked))
+    if run.is_alive and not any(one.role == "supervisor" for one in run.processes):
+        lines.append(_line("note", "nobody supervises it: it is killed only while this app is open"))
     return lines
 
 

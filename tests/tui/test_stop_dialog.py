@@ -102,7 +102,7 @@ async def test_the_box_names_the_run_and_what_would_be_lost(play: Play, train: T
             await press(pilot, key)
         await until_shown(pilot, "Left as it is")
         assert launch.is_alive(str(run_dir)) and read_stop(str(run_dir)) is None
-        assert read_request(str(run_dir)) is None and not pilot.app.asked_to_stop
+        assert read_request(str(run_dir)) is None
 
 
 async def test_a_training_that_saves_when_asked_says_so_and_shows_how_far_it_is(play: Play, train: Train) -> None:
@@ -227,7 +227,7 @@ async def test_a_full_disk_is_a_question_of_its_own(play: Play, train: Train, mo
 
     run_dir = train("deaf")
     monkeypatch.setattr(stopping, "write_stop", full)
-    async with play(run_dir.parent, size=SMALL) as pilot:
+    async with play(run_dir.parent, size=SMALL, grace_seconds=1) as pilot:
         await box(pilot)
         await press(pilot, "y")
         await until_shown(pilot, "Stop it all the same?")

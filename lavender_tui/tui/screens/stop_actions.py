@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -49,28 +50,27 @@ class StopActions(Screen[None], inherit_bindings=False):
         elif answer == WITHDRAW or answer in set(StopAt):
             self._request(run, answer)
         else:
-            self.lavender.asked_to_stop.add(run.key)
             self.notify(clean(run.name, 80), title=_ASKED.get(answer, "Stopping"), markup=False)
             self._stop(run, answer, False)
 
-    @work(thread=True, group="stop", exit_on_error=False)
     def _stop(self, run: Run, how: str, unrecorded: bool) -> None:
-        """A supervisor sees to the rest: the app may be left at once."""
+        """In a thread that nobody waits for: leaving the app changes nothing where a supervisor sees to the end."""
+        arguments = (run, how, unrecorded, self.lavender.grace_seconds)
+        threading.Thread(target=self._stop_and_wait, args=arguments, name="lavender-stop", daemon=True).start()
+
+    def _stop_and_wait(self, run: Run, how: str, unrecorded: bool, grace: float) -> None:
         from lavender_tui.launch import stop
         from lavender_tui.launch.stopping import CannotRecord
 
-        grace = self.lavender.grace_seconds
         try:
-            outcome = stop(
-                run.path, kill=how == KILL, interrupt=how == INTERRUPT, grace=grace, wait=False, unrecorded=unrecorded
-            )
+            outcome = stop(run.path, kill=how == KILL, interrupt=how == INTERRUPT, grace=grace, unrecorded=unrecorded)
         except CannotRecord as error:
             self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=how))
         except (LavenderError, OSError) as error:
             self.post_message(StopEnded(run.key, str(error), is_error=True))
         else:
-            shows_itself = outcome.how == "asked" and outcome.supervised and outcome.unrecorded is None
-            self.post_message(StopEnded(run.key, "" if shows_itself else outcome.words))
+            shows_itself = outcome.has_ended and outcome.supervised and outcome.unrecorded is None
+            self.post_message(StopEnded(run.key, "" if shows_itself else outcome.words, is_error=not outcome.has_ended))
 
     @work(thread=True, group="stop", exit_on_error=False)
     def _request(self, run: Run, answer: str) -> None:
