@@ -7,6 +7,7 @@ LavenderError (1)
 ├── BadState (1)              a rank state that can't be trusted; names rank and file
 ├── Refused (1)               a plan with checks that refuse; the checks are on the error
 ├── AlreadyRunning (1)        the run lives, or somebody else resumes it right now
+│   └── ResumedAlready (1)    a run that was resumed from it lives: a second one beside it may be wanted
 └── LaunchFailed (1)          the process could not be started or ended at once
 """
 
@@ -62,5 +63,17 @@ class AlreadyRunning(LavenderError):
     pass
 
 
+class ResumedAlready(AlreadyRunning):
+    pass
+
+
 class LaunchFailed(LavenderError):
     pass
+
+
+def in_words(error: LavenderError | OSError) -> str:
+    """One sentence for a person; of an error of the system without its number."""
+    if isinstance(error, LavenderError):
+        return str(error)
+    where = error.filename if isinstance(error.filename, str) else "input or output"
+    return f"{where}: {error.strerror or error}"

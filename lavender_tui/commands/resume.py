@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands.plan import looked_through, options_of, show, target_of
 from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
-from lavender_tui.errors import AlreadyRunning, Refused
+from lavender_tui.errors import Refused, ResumedAlready
 from lavender_tui.model import text
 from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.secrets import masked
@@ -93,7 +93,7 @@ def _carry_out(proposal: Proposal) -> Launched:
 
     try:
         return carry_out(proposal)
-    except AlreadyRunning as error:
+    except ResumedAlready as error:
         if not ask(f"{error}. Start a second one beside it?"):
             raise
         return carry_out(proposal, again=True)

@@ -272,14 +272,16 @@ class Locks:
         return _found(name, now, directory=self._directory)
 
     def _remove(self, name: str) -> None:
-        """What can't be removed is made old, so that it holds up nobody."""
-        try:
-            os.unlink(name, dir_fd=self._directory)
-        except FileNotFoundError:
-            return
-        except OSError:
-            with suppress(OSError):
-                os.utime(name, (0, 0), dir_fd=self._directory)
+        """What can't be removed, not even the second time, is made old, so that it holds up nobody."""
+        for _ in range(2):
+            try:
+                os.unlink(name, dir_fd=self._directory)
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                with suppress(OSError):
+                    os.utime(name, (0, 0), dir_fd=self._directory)
 
     def _sweep(self, now: float) -> None:
         """Remove what takers left behind that were killed; `now` by the clock of the file system."""

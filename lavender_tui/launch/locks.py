@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from lavender_tui.errors import AlreadyRunning
+from lavender_tui.errors import AlreadyRunning, LaunchFailed
 from lavender_tui.launch.lock_files import Found, Locks, Taken, found_at
 from lavender_tui.launch.run_dir import try_lock
 from lavender_tui.model.text import clean, duration
@@ -48,10 +48,13 @@ class Held:
 def resume_lock(old_run: str) -> Iterator[Held]:
     """Keep every other resume of `old_run` away while the block runs; raises AlreadyRunning where one is at work.
 
-    A lock whose holder is dead is taken over; of several takers one gets it. Where the root can't be written, only the
+    Raises LaunchFailed where the run can't even be opened. A lock whose holder is dead is taken over; of several takers one gets it. Where the root can't be written, only the
     directory itself is locked, which no other machine sees.
     """
-    descriptor = os.open(old_run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(old_run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LaunchFailed(f"can't be locked ({error.strerror or error})", where=old_run) from error
     try:
         if not try_lock(descriptor):
             raise AlreadyRunning(who_resumes(old_run) or "somebody else is resuming it", where=old_run, hint=WAIT)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lavender_tui.config import load
-from lavender_tui.errors import AlreadyRunning, LaunchFailed
+from lavender_tui.errors import AlreadyRunning, LaunchFailed, ResumedAlready
 from lavender_tui.launch import environment, identity, journal, living, slurm, supervisor
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
@@ -161,7 +161,10 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
         raise LaunchFailed(
             "the Python interpreter that runs this program is not known", hint="Start it by its full path"
         )
-    reads, writes = os.pipe()
+    try:
+        reads, writes = os.pipe()
+    except OSError as error:
+        raise _no_supervisor(error) from error
     try:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", ENTRY, run_dir, "--detach", "--report", str(writes)],
@@ -174,9 +177,7 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
         )
     except OSError as error:
         os.close(reads)
-        raise LaunchFailed(
-            f"the supervisor can't be started ({error.strerror or error})", where=sys.executable
-        ) from error
+        raise _no_supervisor(error) from error
     finally:
         os.close(writes)
     with open(reads, "rb") as report:
@@ -186,6 +187,10 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
         return json.loads(told) if told else {}
     except ValueError:
         return {}
+
+
+def _no_supervisor(error: OSError) -> LaunchFailed:
+    return LaunchFailed(f"the supervisor can't be started ({error.strerror or error})", where=sys.executable)
 
 
 def clean_environment() -> dict[str, str]:
@@ -220,7 +225,7 @@ def _raise_unless_started(report: dict[str, Any], run_dir: str) -> None:
 
 
 def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None = None) -> None:
-    """Raise AlreadyRunning where a live run, under one of the `roots` or beside the old run, was resumed from it."""
+    """Raise ResumedAlready where a live run, under one of the `roots` or beside the old run, was resumed from it."""
     for run_dir in _beside(old_run, roots):
         if but is not None and os.path.realpath(run_dir) == os.path.realpath(but):
             continue
@@ -229,7 +234,7 @@ def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None 
             continue
         is_the_same = os.path.realpath(record.resumed_from.run) == os.path.realpath(old_run)
         if is_the_same and living.is_alive(run_dir):
-            raise AlreadyRunning(
+            raise ResumedAlready(
                 f"this run is resumed already, as {os.path.basename(run_dir)} ({record.known_as}), which lives",
                 where=old_run,
                 hint="Stop that one first, or resume from it",

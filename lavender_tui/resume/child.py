@@ -20,6 +20,7 @@ from lavender_tui.errors import BadState, LavenderError, NotFound
 from lavender_tui.model.state_shapes import normalise
 from lavender_tui.model.text import clean
 
+MODULE = "lavender_tui.resume.merge"
 TIMEOUT_SECONDS = 120.0
 # What a launcher, a cluster or a notebook set for itself would make the child a rank, a worker or a GPU user.
 _NOT_INHERITED = ("LAVENDER_", "TORCHELASTIC_", "MASTER_", "SLURM_", "PYTORCH_", "NCCL_", "PYTHONSTARTUP")
@@ -42,7 +43,7 @@ class Child:
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "lavender_tui.resume.merge"],
+                [sys.executable, "-P", "-m", MODULE],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,

@@ -123,9 +123,10 @@ def _of_proposal(proposal: Proposal, runs: Sequence[Run], options: Options) -> L
     refused = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
     ids = {check.id for check in refused}
     source = proposal.plan.source.run if proposal.plan is not None else None
-    if "source.alive" in ids:
+    busy = [check.what for check in refused if check.id in ("source.alive", "source.lock")]
+    if busy:
         run = next((one for one in runs if one.path == source), None)
-        why = next(check.what for check in refused if check.id == "source.alive")
+        why = busy[0]
         return Latest(next=Next.ALIVE, why=why, run_dir=source, pid=run.pid if run else None)
     if ids == {"epoch.over"} and options.policy is None:
         over = refused[0]

@@ -1,24 +1,28 @@
-"""`lavender-tui resume` with a fault at its n-th step, at its supervisor's, or at that of what becomes the training.
+"""`lavender-tui` with a fault at the n-th step of a resume, or of its supervisor, its merging child, its training.
 
     python faulty.py '{"where": "launcher", "fault": "kill", "at": 3, "notes": DIRECTORY}' resume RUN ...
+    python faulty.py '{..., "in_app": true}' ROOT -- COMMAND...     the app: only what a launch does in it counts
 
 A step is a call that makes, changes, names or starts something. "kill" is a SIGKILL just before the call; a number is
-the error that the call fails with, once. Each step is noted before it is made, one a line, in `notes`.
+the error that the call fails with, once. Each step is noted before it is made, one a line, in `notes`. In the app each
+launch counts from 1 anew, and the file `at` in `notes` says which step is meant by then.
 """
 
 from __future__ import annotations
 
+import builtins
 import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 STEPS = (
     "open", "write", "link", "replace", "rename", "unlink", "mkdir", "rmdir", "fsync", "fork", "pipe", "dup2", "setsid",
-    "chdir", "execvpe", "pidfd_open",
+    "chdir", "execvpe", "pidfd_open", "chmod", "utime", "fchmod",
 )  # fmt: skip
 SPEC = "FAULTY_STEPS"
 _append, _note, _kill = os.open, os.write, os.kill
@@ -29,6 +33,7 @@ class Faults:
 
     def __init__(self, where: str, spec: dict[str, Any]) -> None:
         self.spec, self.fired, self.forks = spec, os.path.join(spec["notes"], "fired"), 0
+        self.thread: int | None = None  # the only one that counts, where there are others
         self._become(where)
 
     def _become(self, where: str) -> None:
@@ -56,6 +61,8 @@ class Faults:
         setattr(owner, name, step)
 
     def _counts(self, name: str, args: tuple[Any, ...]) -> bool:
+        if self.thread is not None and self.thread != threading.get_ident():
+            return False
         return name != "open" or bool(args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_DIRECTORY))
 
     def _take(self, name: str) -> None:
@@ -88,12 +95,71 @@ def launch(spec: dict[str, Any], arguments: list[str]) -> None:
     """The command line as it is, in a process whose steps are counted."""
     from lavender_tui import cli
     from lavender_tui.launch import starting
+    from lavender_tui.resume import child
 
     os.environ[SPEC] = json.dumps(spec)
     starting.ENTRY = os.path.abspath(__file__)  # the supervisor begins here too, and goes the other way
     sys.argv = ["lavender-tui", *arguments]
-    Faults("launcher", spec).everywhere()
+    child.MODULE = "tests.resume.faulty_merge"
+    faults = Faults("launcher", spec)
+    faults.everywhere()
+    if spec.get("in_app"):
+        only_launches(faults)
     cli.main()
+
+
+def only_launches(faults: Faults) -> None:
+    """Nothing counts but what a launch does, in its own thread."""
+    from lavender_tui import resume
+
+    carry_out, faults.thread = resume.carry_out, -1
+
+    def counted(*args: Any, **options: Any) -> Any:
+        with open(os.path.join(faults.spec["notes"], "at"), encoding="ascii") as file:
+            faults.spec["at"] = int(file.read())
+        faults.count, faults.thread = 0, threading.get_ident()
+        try:
+            return carry_out(*args, **options)
+        finally:
+            faults.thread = -1
+
+    resume.carry_out = counted
+
+
+def merge(spec: dict[str, Any]) -> int:
+    """The merging child; what it writes goes through a file that may refuse."""
+    from lavender_tui.resume import merge as merging
+
+    faults = Faults("merger", spec)
+    faults.everywhere()
+    merging.open = lambda *args: _File(faults, args)  # type: ignore[attr-defined]
+    return merging.main()
+
+
+class _File:
+    """A file whose opening, writing and flushing are steps."""
+
+    def __init__(self, faults: Faults, args: tuple[Any, ...]) -> None:
+        self._faults = faults
+        faults._take("open")
+        self._file = builtins.open(*args)  # noqa: SIM115 (closed by __exit__)
+
+    def write(self, data: Any) -> int:
+        self._faults._take("write")
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._faults._take("flush")
+        self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._file.close()
 
 
 def supervise() -> int:

@@ -62,14 +62,14 @@ class Tried:
 
     @property
     def trainings(self) -> list[int]:
-        """The processes that became the training: the command's last words, in a run's directory of this root."""
+        """The processes that became the training: the command's words, in a run's directory of this root."""
         return [int(name) for name in os.listdir("/proc") if name.isdigit() and self._is_training(int(name))]
 
     def _is_training(self, pid: int) -> bool:
         mark = os.fsencode(f"LAVENDER_RUN_DIR={self.root}/")
         if not any(entry.startswith(mark) for entry in raw_environment(pid)):
             return False
-        return words_of(pid)[-2:] == [os.fsencode(word) for word in LIVES[-2:]]
+        return os.fsencode(LIVES[-1]) in words_of(pid)
 
     @property
     def supervisors(self) -> list[int]:
@@ -86,7 +86,7 @@ class Tried:
         mark = os.fsencode(self.notes)
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         return any(
-            entry.startswith(b"FAULTY_STEPS=") and mark in entry and b"lavender_tui.resume.merge" in words_of(pid)
+            entry.startswith(b"FAULTY_STEPS=") and mark in entry and b"tests.resume.faulty_merge" in words_of(pid)
             for pid in pids
             for entry in raw_environment(pid)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -13,23 +14,24 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>])")
 RUN = "import sys; from lavender_tui.tui.start import run_app; sys.exit(run_app(sys.argv[1:]))"
 
 
 class Terminal:
     """The app in a pseudo-terminal, with all that it wrote."""
 
-    def __init__(self, root: Path, *, rows: int = 30, columns: int = 100, **env: str) -> None:
+    def __init__(self, root: Path, *, rows: int = 30, columns: int = 100, argv: Sequence[str] = (), **env: str) -> None:
         self.written = b""
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
             os.environ.update({"TERM": "xterm-256color", "COLORTERM": "truecolor", **env})
-            os.execv(sys.executable, [sys.executable, "-c", RUN, str(root)])
+            os.execv(sys.executable, [sys.executable, *(argv or ("-c", RUN, str(root)))])
         self.resize(rows, columns)
 
     def resize(self, rows: int, columns: int) -> None:
@@ -52,6 +54,17 @@ class Terminal:
             assert time.monotonic() < end, f"waited in vain for {words!r}: {self.written[-2000:]!r}"
             self.read(0.1)
 
+    @property
+    def text(self) -> str:
+        """What it wrote, without colours and places."""
+        return _CODES.sub("", self.written.decode("utf-8", "replace"))
+
+    def read_until_any(self, *words: str, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not any(one in self.text for one in words):
+            assert time.monotonic() < end, f"waited in vain for {words!r}: {self.text[-2000:]}"
+            self.read(0.1)
+
     def wait(self, seconds: float) -> int:
         """The exit code; fails if it still runs."""
         end = time.monotonic() + seconds
@@ -67,6 +80,7 @@ class Terminal:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+            self.pid = 0
         try:
             os.close(self.descriptor)
         except OSError:

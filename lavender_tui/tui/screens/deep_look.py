@@ -8,7 +8,7 @@ from textual import work
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
-from lavender_tui.errors import LavenderError
+from lavender_tui.errors import LavenderError, in_words
 from lavender_tui.model import text
 from lavender_tui.tui.messages import LookEnded, LookProgress
 from lavender_tui.tui.widgets.inks import Span
@@ -71,7 +71,7 @@ class DeepLook(Screen["tuple[str, str] | None"]):
                 is_cancelled=lambda: worker.is_cancelled,
             )
         except (LavenderError, OSError) as error:
-            ended = LookEnded(sequence, error=str(error))
+            ended = LookEnded(sequence, error=in_words(error))
         else:
             ended = LookEnded(sequence, found)
         if not worker.is_cancelled:

@@ -6,7 +6,7 @@ import time
 
 from textual import work
 
-from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.plan import Proposal
 from lavender_tui.model.run import Run
 from lavender_tui.tui import consequences
@@ -72,10 +72,10 @@ class Launching(DeepLook):
             if proposal.is_refused:
                 self.post_message(LookEnded(sequence, proposal))
             launched = carry_out(proposal, again=again, child=self._warm.child)
-        except AlreadyRunning as error:
+        except ResumedAlready as error:
             self.post_message(ResumeEnded(self._run.key, error=str(error), may_repeat=not again))
         except (LavenderError, OSError) as error:
-            self.post_message(ResumeEnded(self._run.key, error=str(error)))
+            self.post_message(ResumeEnded(self._run.key, error=in_words(error)))
         else:
             self.post_message(ResumeEnded(self._run.key, run_dir=launched.run_dir, words=words))
 

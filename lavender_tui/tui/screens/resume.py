@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.worker import Worker, WorkerState, get_current_worker
 
-from lavender_tui.errors import LavenderError
+from lavender_tui.errors import LavenderError, in_words
 from lavender_tui.model import command_line
 from lavender_tui.model.export import proposal_document
 from lavender_tui.model.plan import ResumePlan, Verdict
@@ -108,7 +108,7 @@ class ResumeScreen(Launching):
         try:
             answer = ProposalMade(sequence, propose(Target(paths=paths), Options(command=command, **options)))  # type: ignore[arg-type]
         except (LavenderError, OSError) as error:
-            answer = ProposalMade(sequence, None, str(error))
+            answer = ProposalMade(sequence, None, in_words(error))
         if not get_current_worker().is_cancelled:
             self.post_message(answer)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual import on, work
 from textual.worker import Worker, WorkerState
 
-from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
@@ -97,10 +97,10 @@ class RunActions(StopActions, inherit_bindings=False):
                 proposal = before_launch(proposal, lambda done, total: None, lambda: False)
                 words = launched_words(proposal.plan) if proposal.plan else ""
                 ended = ResumeEnded(path, run_dir=carry_out(proposal, again=again).run_dir, words=words)
-        except AlreadyRunning as error:
+        except ResumedAlready as error:
             ended = ResumeEnded(path, error=str(error), may_repeat=not again)
         except (LavenderError, OSError) as error:
-            ended = ResumeEnded(path, error=str(error))
+            ended = ResumeEnded(path, error=in_words(error))
         self.post_message(ended)
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
