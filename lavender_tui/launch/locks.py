@@ -48,8 +48,8 @@ class Held:
 def resume_lock(old_run: str) -> Iterator[Held]:
     """Keep every other resume of `old_run` away while the block runs; raises AlreadyRunning where one is at work.
 
-    Raises LaunchFailed where the run can't even be opened. A lock whose holder is dead is taken over; of several takers one gets it. Where the root can't be written, only the
-    directory itself is locked, which no other machine sees.
+    A lock whose holder is dead is taken over; of several takers one gets it. Where the root can't be written, only the
+    directory itself is locked, which no other machine sees. Raises LaunchFailed where it can't even be opened.
     """
     try:
         descriptor = os.open(old_run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
