@@ -1,0 +1,98 @@
+"""Which files hold what a run's processes printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from lavender_tui.launch.files import LAUNCH, LOG, RANKS, read_document
+from lavender_tui.launch.record import is_system_text
+
+_STREAMS = {"stdout.log": "stdout", "stderr.log": "stderr"}
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_OLDER = re.compile(re.escape(LOG) + r"\.([0-9]{1,6})")
+_SLURM = re.compile(r"slurm-.*\.(?:out|err|log)")
+
+
+def log_files(run_dir: str) -> list[tuple[str, str]]:
+    """(label, path) of the run's own log, its older parts, Slurm's output, then each rank's files, newest attempt first.
+
+    torchrun counts attempts from 0 and starts the next after a restart; a label counts from 1 and leaves the first out:
+    `rank 1 stderr`, `attempt 2 rank 0 stdout`. A rank here is the rank on its node. Links are not followed.
+    """
+    found = [(LOG, os.path.join(run_dir, LOG))] if _is_file(os.path.join(run_dir, LOG)) else []
+    found += [*_older(run_dir), *_slurm(run_dir)]
+    ranks = sorted(_rank_files(os.path.join(run_dir, RANKS)))
+    return found + [(label, path) for *_, label, path in ranks]
+
+
+def has_own_log(files: list[tuple[str, str]]) -> bool:
+    """Is the first of them the run's own log?"""
+    return bool(files) and files[0][0] == LOG
+
+
+def older_parts(path: str) -> list[str]:
+    """What was cut off a log when it grew too long, newest part first: `train.log.1`, `train.log.2`, …"""
+    found = []
+    while len(found) < 1000 and _is_file(part := f"{path}.{len(found) + 1}"):
+        found.append(part)
+    return found
+
+
+def _older(run_dir: str) -> list[tuple[str, str]]:
+    numbers = sorted(int(match[1]) for name in _names(run_dir) if (match := _OLDER.fullmatch(name)))
+    paths = [(number, os.path.join(run_dir, f"{LOG}.{number}")) for number in numbers]
+    return [(f"{LOG}.{number} (older)", path) for number, path in paths if _is_file(path)]
+
+
+def _slurm(run_dir: str) -> list[tuple[str, str]]:
+    """The file that the record names, and those with Slurm's usual name in the run's directory, the last job first."""
+    names = [name for name in _names(run_dir) if _SLURM.fullmatch(name)]
+    names.sort(key=lambda name: [int(number) for number in _NUMBER.findall(name)], reverse=True)
+    paths = [os.path.join(run_dir, name) for name in names]
+    recorded = _recorded_output(run_dir)
+    if recorded is not None and recorded not in paths:
+        paths.insert(0, recorded)
+    return [(os.path.basename(path), path) for path in paths if _is_file(path) and os.path.basename(path) != LOG]
+
+
+def _recorded_output(run_dir: str) -> str | None:
+    """`slurm.stdout` of the launch record, with the job's number for Slurm's own placeholder."""
+    document, _ = read_document(os.path.join(run_dir, LAUNCH))
+    job = (document or {}).get("slurm")
+    path = job.get("stdout") if isinstance(job, dict) else None
+    if not isinstance(job, dict) or not is_system_text(path) or not path:
+        return None
+    return os.path.join(run_dir, path.replace("%j", str(job.get("job_id"))))
+
+
+def _rank_files(directory: str) -> Iterator[tuple[int, int, str, str, str]]:
+    """(minus the attempt, rank, stream, label, path)."""
+    for where, _, names in os.walk(directory):
+        attempt, rank = _number(os.path.basename(os.path.dirname(where))), _number(os.path.basename(where))
+        for name in names:
+            if name in _STREAMS and rank is not None:
+                again = f"attempt {attempt + 1} " if attempt else ""
+                label = f"{again}rank {rank} {_STREAMS[name]}"
+                yield -(attempt or 0), rank, _STREAMS[name], label, os.path.join(where, name)
+
+
+def _number(name: str) -> int | None:
+    digits = name.removeprefix("attempt_")
+    return int(digits) if _NUMBER.fullmatch(digits) else None
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,122 @@
+"""Goes once through a whole file: where its lines are, how many errors it has, how many lines match a query."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from lavender_tui.logs.errors import feed
+from lavender_tui.logs.pager import PAGE, Pager
+from lavender_tui.logs.search import Words
+from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder
+
+STEP = 16 * PAGE
+MOST_KEPT = 10_000  # errors that are remembered; more are only counted
+
+
+class Survey:
+    """Line counts for each page and the errors in order, up to `at`; `go_on` does one step more."""
+
+    def __init__(self, pager: Pager) -> None:
+        self._pager = pager
+        self._rest = 0  # line ends after the last whole page
+        self._lines = array("Q", [0])  # line ends before each page
+        self._finder = ErrorFinder()
+        self._fed = 0  # the finder has seen all before that offset
+        self.at = 0
+        self.errors: list[ErrorBlock] = []
+        self.error_count = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Was the file seen to its end, as it was when it was looked at last?"""
+        return self.at >= self._pager.size
+
+    @property
+    def lines(self) -> int:
+        """Line ends seen so far."""
+        return self._lines[-1] + self._rest
+
+    def go_on(self) -> None:
+        """Read the next megabyte."""
+        begin = len(self._lines) * PAGE - PAGE
+        data = self._pager.read(begin, STEP)
+        whole = len(data) // PAGE
+        for number in range(whole):
+            self._lines.append(self._lines[-1] + data.count(b"\n", number * PAGE, number * PAGE + PAGE))
+        self._rest = data.count(b"\n", whole * PAGE)
+        end = begin + len(data)
+        self._look_for_errors(end)
+        self.at = end
+
+    def lines_before(self, offset: int) -> int | None:
+        """How many line ends stand before that byte; None where the survey hasn't been."""
+        number = offset // PAGE
+        if number >= len(self._lines):
+            return None
+        return self._lines[number] + self._pager.read(number * PAGE, offset - number * PAGE).count(b"\n")
+
+    def line_of(self, number: int) -> int | None:
+        """The offset of line `number`, counted from 1; None where the survey hasn't been."""
+        wanted = max(0, number - 1)
+        if wanted == 0:
+            return 0
+        low, high = 0, len(self._lines) - 1
+        if self._lines[high] < wanted and not self.is_whole:
+            return None
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._lines[middle] < wanted:
+                low = middle
+            else:
+                high = middle - 1
+        at, left = low * PAGE, wanted - self._lines[low]
+        data = self._pager.read(at, 2 * PAGE)
+        found = -1
+        while left and (found := data.find(b"\n", found + 1)) >= 0:
+            left -= 1
+        return min(self._pager.size, at + found + 1) if found >= 0 else self._pager.size
+
+    def _look_for_errors(self, until: int) -> None:
+        """Whole lines up to `until`; the rest of the last one waits for the next step."""
+        data = self._pager.read(self._fed, until - self._fed)
+        cut = data.rfind(b"\n") + 1
+        if not cut and len(data) < STEP and until < self._pager.size:
+            return
+        data = data[: cut or len(data)]
+        self._keep(list(feed(self._finder, self._fed, data)))
+        self._fed += len(data)
+        if self._fed >= self._pager.size:
+            self._keep(list(self._finder.finish()))
+
+    def _keep(self, found: list[ErrorBlock]) -> None:
+        self.error_count += len(found)
+        if found and len(self.errors) < MOST_KEPT:
+            self.errors += found
+            self.errors.sort(key=lambda one: one.start)
+
+
+class Count:
+    """How many lines match, counted step by step through the whole file."""
+
+    def __init__(self, words: Words, size: int) -> None:
+        self._words, self._size = words, size
+        self.at, self.count = 0, 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.at >= self._size
+
+    def go_on(self) -> None:
+        """The next megabyte."""
+        end = min(self.at + STEP, -(-self._size // PAGE) * PAGE)
+        self.count += len(self._words.between(self.at, end))
+        self.at = end
+
+
+def survey(pager: Pager, is_cancelled: Callable[[], bool] = lambda: False) -> Survey:
+    """The whole file at once."""
+    found = Survey(pager)
+    while not found.is_whole and not is_cancelled():
+        found.go_on()
+    return found
