@@ -251,10 +251,13 @@ def stop(run: str, root: str | None, grace: float | None, yes: bool, **flags: bo
 @ROOT
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
 @click.option("--rank", type=click.IntRange(min=0), help="Only this rank's output.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="Lines from the end.")
-def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int) -> int:
-    """Print RUN's output."""
-    return verb("logs")(run, root=root, follow=follow, rank=rank, lines=lines)
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="Lines, or what is found, from the end (default: 100).")
+@click.option("--errors", is_flag=True, help="Only errors, each traceback whole.")
+@click.option("--grep", metavar="TEXT", help="Only lines with TEXT, numbered; `\\vPATTERN` for a pattern.")
+@click.option("--raw", is_flag=True, help="The bytes as they were printed, control codes too; never to a terminal.")
+def logs(run: str, root: str | None, follow: bool, rank: int | None, lines: int | None, **what: Any) -> int:
+    """Print RUN's output: progress bars in their last state, control codes harmless."""
+    return verb("logs")(run, root=root, follow=follow, rank=rank, lines=lines, **what)
 
 
 @cli.command(changes=lambda options: not options["dry_run"])

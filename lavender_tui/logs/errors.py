@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 
-from lavender_tui.logs.pager import PAGE, Pager
+from lavender_tui.logs.pager import PAGE, Page, Pager
 from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder
+from lavender_tui.model.log_text import Row, prefix_of
 
 # What a line that begins an error holds. Long words are found fastest; what is left out here (an assertion of a kernel,
 # a warning of NCCL) always stands beside one of these.
 HINTS = (
-    b"Traceback (most recent call last)", b"rror: ", b"ERROR", b"Exception: ", b"Killed", b"ut of memory", b"FATAL",
+    b"Traceback (most recent call last)", b"ERROR", b"Exception: ", b"Killed", b"ut of memory", b"FATAL",
     b"CRITICAL", b"Segmentation fault", b"core dumped", b"terminate called after", b"collective operation timeout",
     b"Illegal instruction", b"Floating point exception", b"stack smashing detected", b"double free or corruption",
 )  # fmt: skip
+# Before a number it is a metric ("mean_squared_error: 0.25"), perhaps in every line.
+_ERROR = re.compile(rb"rror: (?![-+.0-9])")
 _GLOG = re.compile(rb"\n(?:\[[A-Za-z]+[0-9]+\]:)*\[?[EF][01][0-9][0-3][0-9] ")
 _FURTHER = 4 * PAGE  # how far a traceback is followed beyond the bytes where it begins
 
@@ -41,9 +44,26 @@ def feed(finder: ErrorFinder, start: int, data: bytes) -> Iterator[ErrorBlock]:
         at = end
 
 
+def marked(pager: Pager, page: Page) -> Page:
+    """The page with its errors marked."""
+    blocks = Errors(pager).touching(page.number * PAGE, page.number * PAGE + PAGE) if page.rows else []
+    if not blocks:
+        return page._replace(marks=("",) * len(page.rows))
+    return page._replace(marks=tuple(_mark(row, blocks) for row in page.rows))
+
+
+def _mark(row: Row, blocks: Sequence[ErrorBlock]) -> str:
+    for block in blocks:
+        if block.start <= row.offset < block.end and prefix_of(row.text) == block.mark:
+            return "!" if row.offset == block.last_line else "|"
+    return ""
+
+
 def _hints(data: bytes) -> Iterator[int]:
     """Offsets of all hints, in order."""
     found = [_all(data, hint) for hint in HINTS if hint in data]
+    if b"rror: " in data:
+        found.append(match.start() for match in _ERROR.finditer(data))
     glog = (match.start() + 1 for match in _GLOG.finditer(data))
     first = (0,) if data[:2] in (b"E1", b"E0", b"F1", b"F0") or data[:1] == b"[" else ()
     return merge(first, glog, *found)

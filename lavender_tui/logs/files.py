@@ -17,13 +17,13 @@ _SLURM = re.compile(r"slurm-.*\.(?:out|err|log)")
 
 
 def log_files(run_dir: str) -> list[tuple[str, str]]:
-    """(label, path) of the run's own log, its older parts, Slurm's output, then each rank's files, newest attempt first.
+    """(label, path): the run's own log, its older parts, Slurm's output, then each rank's files, newest attempt first.
 
     torchrun counts attempts from 0 and starts the next after a restart; a label counts from 1 and leaves the first out:
     `rank 1 stderr`, `attempt 2 rank 0 stdout`. A rank here is the rank on its node. Links are not followed.
     """
-    found = [(LOG, os.path.join(run_dir, LOG))] if _is_file(os.path.join(run_dir, LOG)) else []
-    found += [*_older(run_dir), *_slurm(run_dir)]
+    own = os.path.join(run_dir, LOG)
+    found = [*([(LOG, own)] if _is_file(own) else []), *_older(run_dir), *_slurm(run_dir)]
     ranks = sorted(_rank_files(os.path.join(run_dir, RANKS)))
     return found + [(label, path) for *_, label, path in ranks]
 
@@ -31,14 +31,6 @@ def log_files(run_dir: str) -> list[tuple[str, str]]:
 def has_own_log(files: list[tuple[str, str]]) -> bool:
     """Is the first of them the run's own log?"""
     return bool(files) and files[0][0] == LOG
-
-
-def older_parts(path: str) -> list[str]:
-    """What was cut off a log when it grew too long, newest part first: `train.log.1`, `train.log.2`, …"""
-    found = []
-    while len(found) < 1000 and _is_file(part := f"{path}.{len(found) + 1}"):
-        found.append(part)
-    return found
 
 
 def _older(run_dir: str) -> list[tuple[str, str]]:

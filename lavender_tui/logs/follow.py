@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lavender_tui.logs.pager import PAGE, Pager
-from lavender_tui.model.log_text import Row, bar_of, fold, prefix_of
+from lavender_tui.model.log_text import Row, bar_of, fold, is_repainted, prefix_of
 
 LONGEST_LINE_BYTES = 1 << 20  # a longer line is given out in pieces: it may be one that never ends
 POLL_SECONDS = 0.2
@@ -23,11 +23,28 @@ def tail(path: str, lines: int = 10) -> list[str]:
     pager = Pager(path)
     try:
         rows: list[Row] = []
-        for page in pager.pages_before(pager.last + 1, lines):
+        for page in pager.pages_before(pager.last + 1, 1 << 62):
             rows[:0] = page.rows
-        return [row.text for row in rows[-lines:]] if lines > 0 else []
+            # One more than asked for: the first may be the end of a line that was cut where a page ends.
+            if lines <= 0 or len(found := _joined(pager, rows)) > lines:
+                break
+        else:
+            found = _joined(pager, rows)
+        return found[-lines:] if lines > 0 else []
     finally:
         pager.close()
+
+
+def _joined(pager: Pager, rows: Sequence[Row]) -> list[str]:
+    """The lines, each whole, though pages cut what is longer than they are."""
+    found: list[str] = []
+    for row in rows:
+        is_cut = found and row.offset % PAGE == 0 and pager.read(row.offset - 1, 1) != b"\n"
+        if is_cut and len(found[-1]) < LONGEST_LINE_BYTES:
+            found[-1] += row.text
+        else:
+            found.append(row.text)
+    return found
 
 
 def raw_tail(path: str, lines: int = 10) -> bytes:
@@ -63,6 +80,8 @@ class Follower:
     _descriptor: int | None = None
     _offset: int = 0
     _part: bytes = b""
+    _size: int = 0
+    _older: int | None = None  # the inode of `PATH.1`: a new one announces a rotation
     _is_first: bool = field(default=True)
 
     def read(self) -> list[bytes]:
@@ -92,7 +111,7 @@ class Follower:
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
-        self._descriptor, self._offset, self._part = None, 0, b""
+        self._descriptor, self._offset, self._part, self._size = None, 0, b"", 0
 
     def _open(self) -> None:
         try:
@@ -100,47 +119,55 @@ class Follower:
         except OSError:
             self._is_first = False  # whatever appears later is new from its first byte
             return
-        self._descriptor = descriptor
+        self._descriptor, self._older = descriptor, _inode(f"{self.path}.1")
         if self._is_first:
             pager = Pager(self.path)
-            self._offset = pager.size - len(_last(pager, self.lines))
+            self._offset = self._size = pager.size - len(_last(pager, self.lines))
             pager.close()
         self._is_first = False
 
     def _drain(self) -> list[bytes]:
         assert self._descriptor is not None
         found: list[bytes] = []
-        if os.fstat(self._descriptor).st_size < self._offset:
-            found += self._cut_off()
-            self._offset, self._part = 0, b""  # truncated: what is there now is new
-        found += self._lines_from(self._descriptor)
-        return found
-
-    def _lines_from(self, descriptor: int) -> list[bytes]:
-        found: list[bytes] = []
-        while block := os.pread(descriptor, PAGE, self._offset):
+        while True:
+            size = os.fstat(self._descriptor).st_size
+            if size < self._size:
+                found += self._moved()
+            self._size = size
+            block = os.pread(self._descriptor, PAGE, self._offset)
+            if os.fstat(self._descriptor).st_size < size:
+                continue  # cut in this very moment: what was read may be from another place
+            if not block:
+                return found
             self._offset += len(block)
-            *complete, self._part = (self._part + block).split(b"\n")
-            found += complete
-            if len(self._part) > LONGEST_LINE_BYTES:
-                found.append(self._part)
-                self._part = b""
-        return found
+            found += self._lines(block)
 
-    def _cut_off(self) -> list[bytes]:
-        """What was written between our last look and the truncation: a copy of the file, if one was made, has it."""
-        try:
-            copy = os.open(self.path + ".1", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
+    def _lines(self, block: bytes) -> list[bytes]:
+        *complete, self._part = (self._part + block).split(b"\n")
+        if len(self._part) > LONGEST_LINE_BYTES:
+            complete.append(self._part)
+            self._part = b""
+        return complete
+
+    def _moved(self) -> list[bytes]:
+        """The file became shorter: what its front was is in a new `PATH.1`; without one, all of it is new."""
+        older = f"{self.path}.1"
+        inode = _inode(older)
+        if inode is None or inode == self._older:
+            self._offset = 0
             return self.rest()
-        try:
-            if os.fstat(copy).st_size < self._offset:
-                return self.rest()
-            return self._lines_from(copy) + self.rest()
-        except OSError:
-            return self.rest()
-        finally:
-            os.close(copy)
+        self._older = inode
+        found: list[bytes] = []
+        with open(older, "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            if length < self._offset:
+                self._offset -= length
+                return []
+            file.seek(self._offset)
+            while block := file.read(PAGE):
+                found += self._lines(block)
+        self._offset = 0
+        return found
 
     def _was_replaced(self) -> bool:
         assert self._descriptor is not None
@@ -150,6 +177,13 @@ class Follower:
             return False  # moved away, and nothing new is there yet
         here = os.fstat(self._descriptor)
         return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 class Folder:
@@ -162,7 +196,7 @@ class Folder:
     def feed(self, raw: bytes) -> list[str]:
         """One whole line; returns the lines that stand."""
         line = raw.removesuffix(b"\r").decode("utf-8", "replace")
-        if "\x1b" in line and _moves_up(line):
+        if is_repainted(line):
             self._moves.append(line)
             return self._settled() if len(self._moves) > _TURNS else []
         if self._moves:
@@ -188,12 +222,6 @@ class Folder:
     def _settled(self) -> list[str]:
         lines, self._moves = self._moves, []
         return [row.text for row in fold([(number, line) for number, line in enumerate(lines)])]
-
-
-def _moves_up(line: str) -> bool:
-    from lavender_tui.model.log_text import is_repainted
-
-    return is_repainted(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +262,36 @@ def follow(
     finally:
         for one in followed.values():
             one.follower.close()
+
+
+def follow_raw(
+    files: Callable[[], Sequence[tuple[str, str]]],
+    *,
+    lines: int = 10,
+    is_over: Callable[[], bool] = lambda: False,
+    poll_seconds: float = POLL_SECONDS,
+) -> Iterator[bytes]:
+    """As `follow`, but the bytes as they were printed, whole lines at a time."""
+    followers: dict[str, Follower] = {}
+    is_first = True
+    try:
+        while True:
+            ends = is_over()
+            for _, path in files():
+                if path not in followers:
+                    followers[path] = Follower(path, lines, _is_first=is_first)
+            is_first = False
+            for one in followers.values():
+                if found := one.read():
+                    yield b"\n".join(found) + b"\n"
+                if ends and (rest := one.rest()):
+                    yield rest[0]
+            if ends:
+                return
+            time.sleep(poll_seconds)
+    finally:
+        for one in followers.values():
+            one.close()
 
 
 class _Followed:

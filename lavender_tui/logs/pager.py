@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -36,12 +36,18 @@ class Change(Enum):
 
 
 class Page(NamedTuple):
-    """The rows of one page; `start` and `end` are offsets in the file."""
+    """The rows of one page; `start` and `end` are offsets in the file.
+
+    `numbers` says of each row how many line ends stand before it, counted from byte `number * PAGE`. `marks` says of
+    each row how it is part of an error: "!" for the line that sums it up, "|" for the others, "" for none.
+    """
 
     number: int
     start: int
     end: int
     rows: tuple[Row, ...]
+    numbers: tuple[int, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
 class Pager:
@@ -58,6 +64,14 @@ class Pager:
         self.size = facts.st_size
         self._end = self.read(max(0, self.size - _CHECKED), _CHECKED)
         self._is_gone = False
+        self.first = self._begin() // PAGE
+
+    def _begin(self) -> int:
+        """The front of a long log may have been taken away and left a hole: where its bytes begin."""
+        try:
+            return os.lseek(self._descriptor, 0, os.SEEK_DATA)
+        except OSError:  # nothing but a hole, or a file system that can't tell
+            return 0
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -127,11 +141,22 @@ class Pager:
             return Page(number, start, end, ())
         after = self.read(end, _AFTER)
         data = self.read(start, end - start)
+        if number == self.first and data.startswith(b"\0"):
+            start, data = end - len(data.lstrip(b"\0")), data.lstrip(b"\0")
         if not data.endswith(b"\n") and after and _rewrites(after):
             if b"\n" not in data:
                 return Page(number, start, end, ())
             data = data[: data.rfind(b"\n") + 1]  # the start of a bar's line: its last state stands further on
-        return Page(number, start, end, tuple(self._rows(start, data, end, after)))
+        rows = tuple(self._rows(start, data, end, after))
+        return Page(number, start, end, rows, tuple(self._numbers(number * PAGE, start, data, rows)))
+
+    def _numbers(self, begin: int, start: int, data: bytes, rows: Sequence[Row]) -> Iterator[int]:
+        """The line ends between `begin` and each row."""
+        counted, at = self.read(begin, start - begin).count(b"\n"), start
+        for row in rows:
+            counted += data.count(b"\n", at - start, row.offset - start)
+            at = row.offset
+            yield counted
 
     def _rows(self, start: int, data: bytes, end: int, after: bytes) -> list[Row]:
         if not (may_hold_bars(data) or _VERTICAL.search(data) or _VERTICAL.search(after)):
@@ -147,7 +172,7 @@ class Pager:
     def pages_before(self, number: int, rows: int) -> Iterator[Page]:
         """Page `number - 1` and those before it, until there are so many rows or the file begins."""
         found = 0
-        while number > 0 and found < rows:
+        while number > self.first and found < rows:
             number -= 1
             page = self.page(number)
             found += len(page.rows)
@@ -161,6 +186,11 @@ class Pager:
             page = self.page(number)
             found += len(page.rows)
             yield page
+
+    def number_at(self, offset: int) -> int:
+        """The page that the line at `offset` is in."""
+        number = max(self.first * PAGE, min(offset, self.size - 1)) // PAGE
+        return number - 1 if number > self.first and self.start(number) > offset else number
 
     def line_start(self, offset: int) -> int:
         """Where the line that holds byte `offset` begins, or where it is cut: at most two pages before."""

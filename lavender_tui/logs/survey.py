@@ -49,6 +49,16 @@ class Survey:
         self._look_for_errors(end)
         self.at = end
 
+    def settle(self) -> None:
+        """Nothing more comes, for now: what is open at the file's end is taken as it is."""
+        data = self._pager.read(self._fed, self._pager.size - self._fed)
+        self._keep([*feed(self._finder, self._fed, data), *self._finder.finish()])
+        self._fed += len(data)
+
+    def at_page(self, number: int) -> int | None:
+        """How many line ends stand before that page; None where the survey hasn't been. Reads nothing."""
+        return self._lines[number] if number < len(self._lines) else None
+
     def lines_before(self, offset: int) -> int | None:
         """How many line ends stand before that byte; None where the survey hasn't been."""
         number = offset // PAGE
@@ -81,13 +91,11 @@ class Survey:
         """Whole lines up to `until`; the rest of the last one waits for the next step."""
         data = self._pager.read(self._fed, until - self._fed)
         cut = data.rfind(b"\n") + 1
-        if not cut and len(data) < STEP and until < self._pager.size:
+        if not cut and len(data) < STEP:
             return
         data = data[: cut or len(data)]
         self._keep(list(feed(self._finder, self._fed, data)))
         self._fed += len(data)
-        if self._fed >= self._pager.size:
-            self._keep(list(self._finder.finish()))
 
     def _keep(self, found: list[ErrorBlock]) -> None:
         self.error_count += len(found)
@@ -119,4 +127,5 @@ def survey(pager: Pager, is_cancelled: Callable[[], bool] = lambda: False) -> Su
     found = Survey(pager)
     while not found.is_whole and not is_cancelled():
         found.go_on()
+    found.settle()
     return found

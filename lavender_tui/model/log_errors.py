@@ -52,7 +52,8 @@ _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (Kind.CRASH, re.compile(r"Segmentation fault|Bus error|core dumped|Fatal Python error|terminate called|"
                             r"Floating point exception|Illegal instruction|stack smashing|double free or corruption|"
                             r"^Aborted\b|\(SIG(?:SEGV|ABRT|BUS|FPE|ILL)\)")),
-    (Kind.KILLED, re.compile(r"(?:^|\s)Killed(?:$|\s+(?:process\b|\S+/|\S+\.sh\b|python))|slurmstepd: error: .*CANCELLED|"
+    (Kind.KILLED, re.compile(r"(?:^|\s)Killed(?:$|\s+(?:process\b|\S+/|\S+\.sh\b|python))|"
+                             r"slurmstepd: error: .*CANCELLED|"
                              r"\(SIGKILL\)|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)")),
     (Kind.ERROR, re.compile(rf"(?:^|[\s(\[]){_NAMED}:{_METRIC}\s*\S|^\s*{_NAMED}$")),
     (Kind.ERROR, re.compile(rf"\b(?:ERROR|CRITICAL|FATAL)\b(?!\S*[/%])(?:\W*$|(?=\W){_METRIC}"
@@ -66,7 +67,7 @@ _NO_LEVEL = re.compile(r"\b(?:no|0|zero|without|NO)\s+(?:\w+\s+)?(?:errors?|ERRO
 
 @dataclass(slots=True)
 class ErrorBlock:
-    """An error and every line of it; `start` and `end` are offsets in the file, `head` its last line or what sums it up."""
+    """An error with every line of it, from offset `start` to `end`; `head` is its last line, or what sums it up."""
 
     start: int
     end: int
@@ -90,7 +91,7 @@ class ErrorBlock:
 class _Open:
     """A traceback whose end is not seen yet."""
 
-    __slots__ = ("block", "blanks", "has_last_line", "lines", "rules", "table")
+    __slots__ = ("blanks", "block", "has_last_line", "lines", "rules", "table")
 
     def __init__(self, block: ErrorBlock) -> None:
         self.block, self.lines, self.blanks = block, 0, 0
@@ -194,7 +195,7 @@ class ErrorFinder:
         open_.table.append(body)
         open_.block.end = end
         open_.block.kind = Kind.TORCHRUN
-        return open_.rules < 2 or open_.rules == 2 and not _RULE.fullmatch(body.strip())
+        return open_.rules < 2 or (open_.rules == 2 and not _RULE.fullmatch(body.strip()))
 
     def _close(self, mark: str) -> ErrorBlock:
         open_ = self._open.pop(mark)

@@ -140,8 +140,8 @@ def _write(cells: list[str], column: int, text: str) -> int:
 def _moved(cells: list[str], column: int, what: str, number: int) -> int:
     if what == "K":
         _erase(cells, column, number)
-    elif what == "J":
-        del cells[column if number == 0 else 0 :]
+    elif what == "J" and number == 0:  # a whole screen that is cleared loses nothing here: it is a log
+        del cells[column:]
     elif what == "P":
         del cells[column : column + max(1, number)]
     elif what == "X":

@@ -137,6 +137,38 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="The next log file",
     ),
     Key(
+        id="log.files", keys="o", action="files", label="files", places=(LOG,),
+        changes=False, help="Choose a file from a list: ranks, attempts, Slurm's output, older parts",
+    ),
+    Key(
+        id="log.search", keys="slash", action="search", label="search", places=(LOG,),
+        changes=False, help="Search the whole file; a capital minds case, \\v in front makes it a pattern",
+    ),
+    Key(
+        id="log.match", keys="n", action="next_match", label="next", places=(LOG,),
+        changes=False, help="The next match",
+    ),
+    Key(
+        id="log.match_back", keys="N", action="previous_match", title="the match before", places=(LOG,),
+        changes=False, help="The match before",
+    ),
+    Key(
+        id="log.error", keys="e", action="next_error", label="error", places=(LIST, RUN, LOG),
+        changes=False, help="Go to the error: the one that ended the run first, then the next one",
+    ),
+    Key(
+        id="log.error_back", keys="E", action="previous_error", title="the error before", places=(LOG,),
+        changes=False, help="The error before",
+    ),
+    Key(
+        id="log.place", keys="percent_sign", action="percent", display="50%", places=(LOG,),
+        changes=False, help="To that percentage of the file; 1200g to that line",
+    ),
+    Key(
+        id="log.copy", keys="Y", action="copy_lines", title="copy the lines", places=(LOG,),
+        changes=False, help="Copy the lines on the screen",
+    ),
+    Key(
         id="log.wrap", keys="w", action="wrap", label="wrap", places=(LOG,),
         changes=False, help="Show long lines on several, or cut them at the edge",
     ),
@@ -146,7 +178,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="copy.path", keys="y", action="copy_path", label="copy", title="copy the path", places=(LIST, RUN, LOG),
-        changes=False, help="Copy the path of the run or of the log",
+        changes=False, help="Copy the path of the run or of the log; in the log the error or match that a key went to",
     ),
     Key(
         id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
@@ -188,7 +220,7 @@ TABLE: tuple[Key, ...] = (
 
 # Rows move themselves (widgets/line_table.py): these are in the table for the help, not bound by a screen.
 _BOUND_BY_WIDGETS = frozenset(
-    {"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll", "log.aside"}
+    {"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll", "log.aside", "log.place"}
 )
 
 

@@ -1,27 +1,41 @@
-"""Reads a run's log files in a thread of its own and hands out new lines. Never on the event loop."""
+"""Reads pages of a run's log files in a thread of its own, and what is new at their ends. Never on the event loop."""
 
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from lavender_tui.tui.messages import LogRead
+from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from lavender_tui.logs.pager import Page, Pager
 
 _POLL_SECONDS = 0.25
-_FIRST_LINES = 2000  # read from the end at first; a log may be huge
-_MOST_LINES = 2000  # in one message
+_FILES_SECONDS = 2.0  # how often ranks' files are looked for: there may be hundreds of directories
+_ROWS = 400  # read at once
+_MOST_FRESH_PAGES = 16  # of what was appended since the last look; more is read when it is wanted
+
+TAIL, PLACE, BEFORE, AFTER = "tail", "place", "before", "after"
 
 
 class LogReader:
-    """Follows one file at a time. `session` grows with each file, so that late lines of the one before are dropped."""
+    """Answers requests in their order. `session` grows with each file, so that late answers are dropped."""
 
-    def __init__(self, run_dir: str, post: Callable[[LogRead], bool]) -> None:
+    def __init__(self, run_dir: str, post: Callable[[Message], bool]) -> None:
         self._run_dir = run_dir
         self._post = post
         self._wake = threading.Event()
         self._closed = False
-        self._wanted: str | None = None
-        self._session = 0
+        self._wanted: tuple[str | None, int] = (None, 0)
+        self._requests: deque[tuple[int, str, int]] = deque()
+        self._session = -1
+        self._pager: Pager | None = None
+        self.last_shown = -1  # the number of the last page that the view has
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="lavender-log", daemon=True).start()
@@ -31,36 +45,127 @@ class LogReader:
         self._wake.set()
 
     def show(self, path: str | None, session: int) -> None:
-        """Follow this file from now on."""
-        self._wanted, self._session = path, session
+        """That file from now on; its tail comes first."""
+        self._requests.clear()
+        self._wanted = (path, session)
         self._wake.set()
 
-    def _run(self) -> None:
-        from lavender_tui.launch.logs import Follower, log_files
+    def ask(self, session: int, what: str, where: int = 0) -> None:
+        """Pages at the end (TAIL), around an offset (PLACE), or BEFORE or AFTER the page of that number."""
+        self._requests.append((session, what, where))
+        self._wake.set()
 
-        follower: Follower | None = None
-        session, known, told = -1, None, 0  # session 0 shows no file
+    @property
+    def is_waited_for(self) -> bool:
+        """Is something else wanted than what is being read now?"""
+        return self._closed or bool(self._requests) or self._wanted[1] != self._session
+
+    def _run(self) -> None:
+        from lavender_tui.logs.files import log_files
+
+        known, looked_at = None, 0.0
         while not self._closed:
-            files = log_files(self._run_dir)
-            if files != known:
-                known = files
-                self._post(LogRead(self._session, [], files=files))
-            if session != self._session:
-                if follower is not None:
-                    follower.close()
-                session, path = self._session, self._wanted
-                follower = Follower(path, lines=_FIRST_LINES) if path else None
+            if time.monotonic() - looked_at >= _FILES_SECONDS or known == []:
+                looked_at = time.monotonic()
+                files = log_files(self._run_dir)
+                if files != known:
+                    known = files
+                    self._post(LogFiles(files))
             try:
-                lines = follower.read() if follower is not None else []
+                self._turn()
             except OSError as error:
-                lines, follower = [f"(can't be read: {error})"], None
-            if session != told:  # an answer though there be no line: the file is empty
-                told = session
-                self._post(LogRead(session, lines[:_MOST_LINES]))
-                lines = lines[_MOST_LINES:]
-            for start in range(0, len(lines), _MOST_LINES):
-                self._post(LogRead(session, lines[start : start + _MOST_LINES]))
+                self._fail(error)
             self._wake.wait(_POLL_SECONDS)
             self._wake.clear()
-        if follower is not None:
-            follower.close()
+        self._let_go()
+
+    def _turn(self) -> None:
+        path, session = self._wanted
+        if session != self._session:
+            self._let_go()
+            self._session = session
+            if path is not None:
+                self._open(path)
+        if self._pager is None:
+            return
+        while self._requests and not self._closed:
+            asked_by, what, where = self._requests.popleft()
+            if asked_by == self._session:
+                self._answer(what, where)
+        self._look()
+
+    def _open(self, path: str) -> None:
+        from lavender_tui.logs.pager import Pager
+
+        self._pager = Pager(path)
+        self._answer(TAIL, 0)
+
+    def _fail(self, error: OSError) -> None:
+        self._let_go()
+        self._post(LogChanged(self._session, "failed", 0, words=str(error)))
+
+    def _let_go(self) -> None:
+        if self._pager is not None:
+            self._pager.close()
+        self._pager = None
+
+    # Pages
+
+    def _answer(self, what: str, where: int) -> None:
+        pager = self._pager
+        assert pager is not None
+        if what == TAIL:
+            pages = self._collect(pager.pages_before(pager.last + 1, _ROWS))
+        elif what == PLACE:
+            number = min(pager.last, pager.number_at(where))
+            pages = self._collect(pager.pages_before(number, _ROWS // 4))
+            pages += self._collect(pager.pages_after(number - 1, _ROWS))
+        elif what == BEFORE:
+            pages = self._collect(pager.pages_before(where, _ROWS))
+        else:
+            pages = self._collect(pager.pages_after(where, _ROWS))
+        if pages or what in (TAIL, PLACE):
+            self._send(what, pages, where)
+
+    def _collect(self, pages: object) -> list[Page]:
+        """Gives up between two pages where something else is wanted meanwhile: a bar can be gigabytes long."""
+        from lavender_tui.logs.errors import marked
+
+        assert self._pager is not None
+        found: list[Page] = []
+        for page in pages:  # type: ignore[attr-defined]
+            found.append(marked(self._pager, page))
+            if self._closed or self._wanted[1] != self._session or len(self._requests) > 1:
+                break
+        return sorted(found)
+
+    def _send(self, what: str, pages: list[Page], where: int = 0) -> None:
+        assert self._pager is not None
+        self._post(LogRead(self._session, what, pages, size=self._pager.size, last=self._pager.last, where=where))
+
+    # News
+
+    def _look(self) -> None:
+        from lavender_tui.logs.pager import Change
+
+        pager = self._pager
+        assert pager is not None
+        last, size = pager.last, pager.size
+        change = pager.look()
+        if change is Change.GROWN:
+            self._grown(last)
+        elif change is not Change.NONE:
+            self._post(LogChanged(self._session, change.value, size))
+            if change in (Change.CUT, Change.REPLACED):
+                self._let_go()
+
+    def _grown(self, last: int) -> None:
+        """The pages that changed, where the view has what was the end; else only how long the file is now."""
+        pager = self._pager
+        assert pager is not None
+        has_end = self.last_shown >= last
+        first = max(0, last - 1)  # a bar may have rewritten the end of the page before
+        if has_end and pager.last - first <= _MOST_FRESH_PAGES:
+            self._send("grown", self._collect(map(pager.page, range(first, pager.last + 1))))
+        else:
+            self._send("grown", [])

@@ -9,6 +9,9 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from lavender_tui.launch.living import Member
+    from lavender_tui.logs.pager import Page
+    from lavender_tui.logs.survey import Survey
+    from lavender_tui.model.log_errors import ErrorBlock
     from lavender_tui.model.plan import Proposal
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.position import DataPosition
@@ -107,12 +110,89 @@ class PositionRead(Message, bubble=False):
 
 
 @dataclass
+class LogFiles(Message, bubble=False):
+    """The files that hold a run's output, as (label, path); sent when the set of them changed."""
+
+    files: list[tuple[str, str]]
+
+
+@dataclass
 class LogRead(Message, bubble=False):
-    """New lines at the end of the log of session `session`; `files` as (label, path) where the set of them changed."""
+    """Pages of the log of session `session`: `what` was asked for ("grown": they changed), `where` as it was asked.
+
+    `size` is the file's length in bytes, `last` the number of its last page.
+    """
 
     session: int
-    lines: list[str]
-    files: list[tuple[str, str]] | None = None
+    what: str
+    pages: list[Page]
+    size: int
+    last: int
+    where: int = 0
+
+
+@dataclass
+class LogChanged(Message, bubble=False):
+    """The file, `size` bytes long before, was "cut", "replaced", is "gone" or can't be read ("failed": `words`)."""
+
+    session: int
+    what: str
+    size: int
+    words: str = ""
+
+
+@dataclass
+class LogSurveyed(Message, bubble=False):
+    """How far a log was gone through, and what is in it so far; `survey` may be asked, which reads nothing."""
+
+    session: int
+    survey: Survey
+    is_whole: bool
+    error_count: int
+    first: ErrorBlock | None
+    first_line: int | None
+    done: float = 1.0
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, LogSurveyed)
+
+
+@dataclass
+class LogSought(Message, bubble=False):
+    """Order `number` is done to that share; with `is_over` it found nothing or was stopped."""
+
+    session: int
+    number: int
+    done: float
+    is_over: bool = False
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, LogSought) and not message.is_over
+
+
+@dataclass
+class LogFound(Message, bubble=False):
+    """Order `number` found a line at `start`, or a whole `error`; `wrapped`: beyond the end or the beginning."""
+
+    session: int
+    number: int
+    start: int
+    wrapped: bool
+    error: ErrorBlock | None = None
+    line: int | None = None
+
+
+@dataclass
+class LogCounted(Message, bubble=False):
+    """So many lines match `words`, in that share of the file."""
+
+    session: int
+    words: str
+    count: int
+    done: float
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, LogCounted)
 
 
 @dataclass
@@ -125,3 +205,17 @@ class FilterTyped(Message):
 @dataclass
 class FilterEnded(Message):
     """The filter is typed to its end."""
+
+
+@dataclass
+class SearchTyped(Message):
+    """The search in a log reads `words` now."""
+
+    words: str
+
+
+@dataclass
+class SearchEnded(Message):
+    """The search is typed to its end: look for `words`."""
+
+    words: str

@@ -14,8 +14,8 @@ import pytest
 
 from lavender_tui import launch
 from lavender_tui.launch import rotation, upkeep
-from lavender_tui.launch.logs import Follower
 from lavender_tui.launch.record import read_exit
+from lavender_tui.logs.follow import Follower
 from tests.launch.conftest import Lab
 
 LINE = 64
@@ -226,13 +226,13 @@ def test_a_follower_sees_a_shorter_file_and_goes_on(tmp_path: Path, until: Calla
     log = tmp_path / "train.log"
     log.write_bytes(b"".join(f"{number:063d}\n".encode() for number in range(1000)))
     follower = Follower(str(log), lines=1)
-    assert follower.read() == [f"{999:063d}"]
+    assert follower.read() == [f"{999:063d}".encode()]
     rotation.rotate(str(log))
     with open(log, "ab") as file:
         file.write(f"{1000:063d}\n".encode())
     got = follower.read()
     follower.close()
-    assert got and got[-1] == f"{1000:063d}"
+    assert got == [f"{1000:063d}".encode()]
 
 
 def test_the_heartbeat_is_the_time_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import pytest
 from lavender_tui import launch
 from lavender_tui.launch import command
 from lavender_tui.launch.living import members
-from lavender_tui.launch.logs import log_files
 from lavender_tui.launch.record import LaunchRecord, end_facts, read_exit, send_signal, start_ticks
+from lavender_tui.logs.files import log_files
 from tests.launch.conftest import Lab
 
 # The standard library is enough: what is tested is torchrun, not torch.

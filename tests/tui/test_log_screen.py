@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
+from lavender_tui.logs.pager import Page
+from lavender_tui.model.log_text import Row
 from lavender_tui.model.run import RunState
 from lavender_tui.tui.screens.log import is_stop_of_torchrun
 from lavender_tui.tui.widgets.log_view import LogView
@@ -68,13 +70,22 @@ class _LogApp(App[None]):
         yield LogView()
 
 
+def pages(*lines: str) -> list[Page]:
+    """One page, as it comes from a file of these lines."""
+    rows, offset = [], 0
+    for line in lines:
+        rows.append(Row(offset, line))
+        offset += len(line.encode()) + 1
+    return [Page(0, 0, offset, tuple(rows), tuple(range(len(rows))), ("",) * len(rows))]
+
+
 async def test_the_same_line_stays_on_top_when_wrapping_changes() -> None:
     async with _LogApp().run_test(size=(40, 10)) as pilot:
         view = pilot.app.query_one(LogView)
-        view.extend([f"{number} " + "x" * (number % 7) * 30 for number in range(200)])
-        view.follow(False)
-        view.scroll_to(y=50, animate=False, force=True)
+        fresh = pages(*(f"{number} " + "x" * (number % 7) * 30 for number in range(200)))
+        view.put(fresh, fresh[0].end, 0)
         await pilot.pause()
+        view.go_to(fresh[0].rows[50].offset)
         for wanted in (True, False):
             view.wrap(wanted)
             await pilot.pause()
@@ -86,4 +97,4 @@ def test_a_wrapped_line_loses_no_character(lines: list[str]) -> None:
     view = LogView()
     view.is_wrapped = True
     for line in lines:
-        assert "".join(part for part, _ in view._parts(line)) == line
+        assert "".join(view._parts(line)) == line

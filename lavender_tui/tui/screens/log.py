@@ -1,4 +1,4 @@
-"""A run's log, followed; one file of it at a time."""
+"""A run's log: its tail first, any part of it by paging; one file of it at a time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.screen import Screen
 
+from lavender_tui.model import text
 from lavender_tui.model.run import Run, RunState
-from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
-from lavender_tui.tui.log_reader import LogReader
-from lavender_tui.tui.messages import LogRead
+from lavender_tui.tui.log_reader import AFTER, BEFORE, PLACE, TAIL, LogReader
+from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
+from lavender_tui.tui.screens.log_search import LogSearch
 from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
@@ -25,123 +26,224 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _TORCHRUN_STOPS, _LAST_LINES = "SignalException: Process", 200
+_CHOSEN_FROM = 6  # so many files are chosen from a list; tab still goes through them
 
 
-class LogScreen(Screen[None]):
-    """Opens on the run's own log; tab goes through the ranks' files."""
+class LogScreen(LogSearch, Screen[None]):
+    """Opens on the run's own log; tab goes through the other files, o lists them."""
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.LOG
     BINDINGS = keys.bindings(keys.LOG)
     AUTO_FOCUS = "LogView"
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, at_error: bool = False) -> None:
         super().__init__()
         self._run = run
         self._files: list[tuple[str, str]] = []
         self._index = 0
-        self._session = 0
         self._has_looked = False
         self._read_session = 0
+        self._failure = ""
+        self._news = ""
         self._reader = LogReader(run.path, self.post_message)
+        self.go_to_error_first = at_error
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
         yield Lines(id="log-note")
         yield LogView(id="log")
         yield Lines(id="log-end")
+        yield Lines(id="log-status")
         yield KeyBar(keys.LOG, id="keys")
 
     def on_mount(self) -> None:
         self._reader.start()
+        self.hunter.start()
         self._show()
 
     def on_unmount(self) -> None:
         self._reader.close()
+        self.hunter.close()
+
+    # What the threads bring
+
+    def on_log_files(self, message: LogFiles) -> None:
+        """Keep to the file that is shown; the first one if nothing was."""
+        current = self._path
+        self._files, self._has_looked = message.files, True
+        paths = [path for _, path in message.files]
+        self._index = paths.index(current) if current in paths else 0
+        if message.files and current not in paths:
+            self._open()
+        self._show()
 
     def on_log_read(self, message: LogRead) -> None:
-        if message.files is not None:
-            self._take_files(message.files)
-        if message.session == self._session:
-            self._read_session = message.session
-            self.query_one(LogView).extend(message.lines)
-            self._show_notes()
+        if message.session != self.session:
+            return
+        view = self.view
+        self._read_session, self._failure = message.session, ""
+        if message.what in (TAIL, PLACE):
+            view.window.clear()
+        if message.what == TAIL:
+            view.follow(True)
+        view.put(message.pages, message.size, message.last)
+        self._reader.last_shown = view.window.last
+        if message.what == PLACE:
+            self.arrive(message.where)
+        elif message.what == "grown" and view.is_following and view.window.last < message.last:
+            self._reader.ask(self.session, TAIL)
+        self._show()
+        if self.go_to_error_first and message.what == TAIL and message.pages:
+            self.go_to_error_first = False
+            self.go_to_error(forward=False)
+
+    def on_log_changed(self, message: LogChanged) -> None:
+        """The file isn't what it was: say so, and open what has its name now."""
+        if message.session != self.session:
+            return
+        label = self._files[self._index][0] if self._files else "the file"
+        if message.what == "failed":
+            self._failure = message.words
+        elif message.what == "gone":
+            self._news = f"{label} was deleted; what was read is still here"
+        else:
+            older = next((other for other, path in self._files if path == f"{self._path}.1"), "")
+            kept = f"; what was before is in {older}" if older and message.what == "cut" else ""
+            was = "cut and begun anew" if message.what == "cut" else "replaced by another file"
+            self._open(f"{label} was {was}, {text.size(message.size)} before{kept}")
+        self._show()
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """How the run ended explains what stands at the end of its log."""
         self._run = next((run for run in snapshot.runs if run.key == self._run.key), self._run)
         self._show_notes()
 
+    @on(LogView.Wanted)
+    def _read_more(self, message: LogView.Wanted) -> None:
+        view = self.view
+        if message.line is not None:
+            self.look_for_line(message.line)
+        elif message.share is not None:
+            self.target = None
+            self._reader.ask(self.session, PLACE, int(message.share * max(0, view.file_size - 1)))
+        elif message.what == TAIL:
+            self._reader.ask(self.session, TAIL)
+        elif message.what == BEFORE:
+            self._reader.ask(self.session, BEFORE, view.window.first)
+        elif message.what == AFTER:
+            self._reader.ask(self.session, AFTER, view.window.last)
+
+    def read_place(self, offset: int) -> None:
+        self._reader.ask(self.session, PLACE, offset)
+
+    # Files
+
+    @property
+    def _path(self) -> str | None:
+        return self._files[self._index][1] if self._files else None
+
+    def _open(self, news: str = "") -> None:
+        self.begin_session()
+        self._news, self._failure = news, ""
+        self.view.clear()
+        self.view.follow(True)
+        self._reader.last_shown = -1
+        self._reader.show(self._path, self.session)
+        self.hunter.show(self._path, self.session)
+
+    def _open_path(self, path: str | None) -> None:
+        paths = [one for _, one in self._files]
+        if path in paths and path != self._path:
+            self._index = paths.index(path)
+            self._open()
+            self._show()
+
+    def action_next_file(self, by: int = 1) -> None:
+        if len(self._files) > 1:
+            self._open_path(self._files[(self._index + by) % len(self._files)][1])
+
+    def action_files(self) -> None:
+        from lavender_tui.tui.screens.log_files import LogFilesScreen
+
+        self.app.push_screen(LogFilesScreen(self._files, self._path), self._open_path)
+
+    # What stands around the log
+
     def _show_notes(self) -> None:
         """In the place of a log that isn't there, or below one whose end could mislead."""
-        view, note, end = self.query_one(LogView), self.query_one("#log-note", Lines), self.query_one("#log-end", Lines)
-        is_empty = bool(self._files) and self._read_session == self._session and not view.lines
-        note.display, view.display = not self._files or is_empty, bool(self._files) and not is_empty
+        view, note, end = self.view, self.query_one("#log-note", Lines), self.query_one("#log-end", Lines)
+        is_empty = bool(self._files) and self._read_session == self.session and not view.file_size
+        is_nothing = not self._files or is_empty or bool(self._failure)
+        note.display, view.display = is_nothing, not is_nothing
         note.show([[(self._in_its_place(is_empty), "quiet")]])
-        end.display = is_stop_of_torchrun(self._run, view.lines)
-        end.show([[("stopped on request; the traceback above is torchrun's own", "quiet")]])
+        said = self._said_of_end()
+        end.display = bool(said)
+        end.show([said])
+
+    def _said_of_end(self) -> list[Span]:
+        if self._news:
+            return [("! ", "warn"), (self._news, "")]
+        if is_stop_of_torchrun(self._run, self.view.lines):
+            return [("stopped on request; the traceback above is torchrun's own", "quiet")]
+        if self._run.state is RunState.FAILED:
+            return [("✗ failed: ", "bad"), (text.clean(self._run.state_reason, 300), "")]
+        return []
 
     def _in_its_place(self, is_empty: bool) -> str:
+        if self._failure:
+            return f"can't be read: {text.clean(self._failure, 300)}"
         if is_empty:
             return "empty: nothing was written to it"
         if self._has_looked:
             return "no log: a run that was launched by hand prints where it was started"
         return "looking …"
 
-    def _take_files(self, files: list[tuple[str, str]]) -> None:
-        """Keep to the file that is shown; the first one if nothing was."""
-        current = self._files[self._index][1] if self._files else None
-        self._files, self._has_looked = files, True
-        paths = [path for _, path in files]
-        self._index = paths.index(current) if current in paths else 0
-        if files and current not in paths:
-            self._open()
-        self._show()
-
-    def _open(self) -> None:
-        self._session += 1
-        self.query_one(LogView).clear()
-        self._reader.show(self._files[self._index][1], self._session)
-
-    @on(LogView.FollowChanged)
+    @on(LogView.Moved)
     def _show(self) -> None:
-        view = self.query_one(LogView)
-        title: list[Span] = [(" log ", "accent"), (clean(self._run.name, 80), "strong")]
+        view = self.view
+        title: list[Span] = [(" log ", "accent"), (text.clean(self._run.name, 80), "strong")]
         if self._files:
             of = f"  {self._index + 1} of {len(self._files)}" if len(self._files) > 1 else ""
-            title.append((f"   {clean(self._files[self._index][0], 60)}{of}", "quiet"))
+            title.append((f"   {text.clean(self._files[self._index][0], 60)}{of}", "quiet"))
             title.append(("   following" if view.is_following else "   not following: f", "accent"))
             title += [("   wrapped", "quiet")] if view.is_wrapped else []
         self.query_one("#title", Lines).show([title])
         self._show_notes()
+        self.show_status()
         self.query_one(KeyBar).recheck()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "next_file":
+        if action in ("next_file", "files"):
             return len(self._files) > 1
+        if action in ("next_match", "previous_match"):
+            return self.is_mounted and self.view.wanted is not None
         return True
 
-    def action_next_file(self) -> None:
-        if len(self._files) > 1:
-            self._index = (self._index + 1) % len(self._files)
-            self._open()
-            self._show()
-
     def action_follow(self) -> None:
-        view = self.query_one(LogView)
-        view.follow(not view.is_following)
+        self.view.follow(not self.view.is_following)
 
     def action_wrap(self) -> None:
-        view = self.query_one(LogView)
-        view.wrap(not view.is_wrapped)
+        self.view.wrap(not self.view.is_wrapped)
         self._show()
 
     def action_copy_path(self) -> None:
-        path = self._files[self._index][1] if self._files else self._run.path
-        cast("LavenderApp", self.app).copy(path, path)
+        """The error or the match that a key went to; else the file's path."""
+        app = cast("LavenderApp", self.app)
+        if lines := self.current_lines():
+            app.copy("\n".join(lines) + "\n", lines[-1] if len(lines) == 1 else f"{len(lines)} lines: {lines[-1]}")
+            return
+        path = self._path or self._run.path
+        app.copy(path, path)
+
+    def action_copy_lines(self) -> None:
+        lines = self.view.visible_text()
+        if lines:
+            cast("LavenderApp", self.app).copy("\n".join(lines) + "\n", text.plural(len(lines), "line"))
 
     def action_back(self) -> None:
-        self.app.pop_screen()
+        if not self.stop_search():
+            self.app.pop_screen()
 
 
 def is_stop_of_torchrun(run: Run, lines: Sequence[str]) -> bool:

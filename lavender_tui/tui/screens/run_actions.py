@@ -58,7 +58,7 @@ class RunActions(StopActions, inherit_bindings=False):
         run = self.cursor_run if self.is_mounted else None
         if not self.lavender.may(action):
             return False
-        if action in ("resume", "resume_now", "log", "copy_path", "open"):
+        if action in ("resume", "resume_now", "log", "next_error", "copy_path", "open"):
             return run is not None
         if action == "stop":
             return run is not None and may_be_stopped(run)
@@ -142,6 +142,13 @@ class RunActions(StopActions, inherit_bindings=False):
 
         if self.cursor_run is not None:
             self.app.push_screen(LogScreen(self.cursor_run))
+
+    def action_next_error(self) -> None:
+        """The log at the error that ended the run."""
+        from lavender_tui.tui.screens.log import LogScreen
+
+        if self.cursor_run is not None:
+            self.app.push_screen(LogScreen(self.cursor_run, at_error=True))
 
     def action_copy_path(self) -> None:
         if self.cursor_run is not None:

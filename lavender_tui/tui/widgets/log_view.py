@@ -1,4 +1,4 @@
-"""Lines of a log, drawn by line: text is text, whatever it holds."""
+"""A log drawn by line: the pages that are held, and a bar for the whole file beside them. Text is only text."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
+from rich.style import Style
+from textual import events
 from textual.binding import Binding
-from textual.geometry import Size
+from textual.geometry import Region
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
-from lavender_tui.model.text import clean
+from lavender_tui.logs.pager import Page
+from lavender_tui.logs.search import Query
+from lavender_tui.tui.log_window import Window
 from lavender_tui.tui.widgets.inks import ground, ink
 
-MOST_LINES = 20_000
-_LONGEST = 2_000
-_BAD = ("error", "traceback", "exception", "killed", "out of memory", "nan")
+_GUTTER, _BAR = 1, 1  # cells left of the text and right of it
+_WHEEL = 3
+_GUTTERS = {"!": "!", "|": "│"}
+_MOST_DIGITS = 12
 
 
-class LogView(ScrollView, can_focus=True):
-    """Keeps the newest 20,000 lines; follows the end until the person scrolls up."""
+class LogView(Widget, can_focus=True):
+    """Follows the end until the person scrolls up. Digits before `%`, `g` or `G` go to a percentage or a line."""
 
     BINDINGS = [  # noqa: RUF012
         Binding("down,j", "by(1)", "Down", show=False),
@@ -32,127 +37,358 @@ class LogView(ScrollView, can_focus=True):
         Binding("ctrl+u", "page(-1)", "Half a page up", show=False),
         Binding("home,g", "first", "First line", show=False),
         Binding("end,G", "last", "Last line", show=False),
+        Binding("percent_sign", "percent", "To a percentage", show=False),
         Binding("right", "aside(8)", "Right", show=False),
         Binding("left", "aside(-8)", "Left", show=False),
     ]
 
-    class FollowChanged(Message):
-        """It follows the end, or no longer does."""
+    class Moved(Message):
+        """It shows other lines now, follows or no longer does, or a number is being typed."""
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, LogView.Moved)
+
+    class Wanted(Message):
+        """More is needed: pages "before" or "after", the "tail", or the "place" at a share, a line or an offset."""
+
+        def __init__(self, what: str, *, share: float | None = None, line: int | None = None) -> None:
+            super().__init__()
+            self.what, self.share, self.line = what, share, line
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lines: list[str] = []
-        self._laid: list[tuple[str, bool]] = []  # as drawn, and whether it is about something bad
-        self._widest = 0
+        self.window = Window()
+        self.file_size, self.file_last = 0, -1
+        self._top, self._sub, self._left = (
+            0,
+            0,
+            0,
+        )  # the row and the line of it on top, and the cells passed on the left
+        self._asked = ""
+        self._drawn: list[tuple[int, int, str]] = []
+        self._thumb = range(0)
         self.is_following = True
         self.is_wrapped = False
+        self.number = ""
+        self.wanted: Query | None = None
+        self.current: tuple[int, int] | None = None  # offsets of the lines that a key went to
+
+    # What it holds
 
     @property
     def lines(self) -> Sequence[str]:
-        """What it holds, as it is shown."""
-        return self._lines
+        """The rows that are held, as they are shown."""
+        return [row.text for row in self.window.rows]
 
     def clear(self) -> None:
-        self._lines, self._laid, self._widest = [], [], 0
-        self.virtual_size = Size(0, 0)
+        self.window.clear()
+        self.file_size, self.file_last = 0, -1
+        self._top = self._sub = self._left = 0
+        self._asked, self.current = "", None
         self.refresh()
 
-    def extend(self, lines: Sequence[str]) -> None:
-        """New lines at the end, made harmless here."""
-        if not lines:
-            return
-        fresh = [clean(line.replace("\t", "    "), _LONGEST) for line in lines[-MOST_LINES:]]
-        dropped = max(0, len(self._lines) + len(fresh) - MOST_LINES)
-        gone = sum(self._height(line) for line in self._lines[:dropped])
-        self._lines = self._lines[dropped:] + fresh
-        self._widest = max(self._widest, *(cell_len(line) for line in fresh))
-        self._laid = self._laid[gone:] + [part for line in fresh for part in self._parts(line)]
-        self._measure()
-        if not self.is_following and gone:
-            self.scroll_to(y=max(0, self.scroll_offset.y - gone), animate=False, force=True)
-
-    def wrap(self, wanted: bool) -> None:
-        """Long lines on several, or one line each to move over sideways; the top line stays the same one."""
-        if wanted == self.is_wrapped:
-            return
-        at = self._line_at(self.scroll_offset.y)
-        self.is_wrapped = wanted
-        self._lay_again()
-        if not self.is_following:
-            above = sum(self._height(line) for line in self._lines[:at])
-            self.scroll_to(x=0, y=above, animate=False, force=True)
-
-    def on_resize(self) -> None:
-        if self.is_wrapped:
-            self._lay_again()
-
-    def _lay_again(self) -> None:
-        self._laid = [part for line in self._lines for part in self._parts(line)]
-        self._measure()
-
-    def _measure(self) -> None:
-        self.virtual_size = Size(1 if self.is_wrapped else self._widest + 2, len(self._laid))
+    def put(self, pages: Sequence[Page], size: int, last: int) -> None:
+        """Pages to be held as well; the place that is looked at stays, or the end if it is followed."""
+        self.file_size, self.file_last = size, last
+        offset = self.top_offset
+        self.window.put(pages, offset)
+        self._asked = ""
+        self._top = self.window.index_of(offset)
         if self.is_following:
-            self.scroll_to(y=len(self._laid), animate=False, force=True)
-        self.refresh()
+            self._to_end()
+        self._settle()
 
-    def _parts(self, line: str) -> list[tuple[str, bool]]:
-        """The lines on the screen that one line of the log takes."""
-        is_bad = any(word in line.lower() for word in _BAD)
-        room = max(8, self.scrollable_content_region.width - 2)
-        if not self.is_wrapped or len(line) <= room // 2 or cell_len(line) <= room:
-            return [(line, is_bad)]
-        return [(part, is_bad) for part in chop_cells(line, room)]
+    def show_block(self, start: int, end: int, last_line: int) -> None:
+        """The lines between two offsets on the screen; where they don't fit, those up to `last_line`."""
+        first, after = self.window.index_of(start), self.window.index_of(max(start, end - 1)) + 1
+        height = max(1, self.size.height)
+        if after - first <= height - 2:
+            self.go_to(start, lines_above=(height - (after - first)) // 3)
+        else:
+            self.go_to(last_line, lines_above=height - 3)
 
-    def _height(self, line: str) -> int:
-        return len(self._parts(line)) if self.is_wrapped else 1
+    def go_to(self, offset: int, *, lines_above: int = 0) -> None:
+        """Put the row at that offset on top, or so many lines below it. It must be held."""
+        self.follow(False)
+        self._top, self._sub = self.window.index_of(offset), 0
+        self._step(-lines_above)
+        self._settle()
 
-    def _line_at(self, row: int) -> int:
-        """Which line of the log is drawn in that row."""
-        if not self.is_wrapped:
-            return row
-        for index, line in enumerate(self._lines):
-            row -= self._height(line)
-            if row < 0:
-                return index
-        return max(0, len(self._lines) - 1)
+    def show_match(self, offset: int) -> None:
+        """Like `go_to`, a third down the screen, unless it is on the screen already; sideways to what matches."""
+        index = self.window.index_of(offset)
+        shown = {row for row, *_ in self._layout()[: max(1, self.size.height - 1)]}
+        if index not in shown:
+            self.go_to(offset, lines_above=self.size.height // 3)
+        if self.wanted is not None and not self.is_wrapped and index < len(self.window.rows):
+            spans = self.wanted.spans(self.window.rows[index].text)
+            if spans and not self._left <= spans[0][0] < self._left + self._room - 8:
+                self._left = 0 if spans[0][1] < self._room else max(0, spans[0][0] - self._room // 3)
+        self.follow(False)
+        self._settle()
 
-    def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, ground(self)
-        index = y + self.scroll_offset.y
-        if index >= len(self._laid):
-            return Strip.blank(width, base)
-        line, is_bad = self._laid[index]
-        style = base + ink(self, "bad") if is_bad else base
-        strip = Strip([Segment(f" {line}", style)])
-        left = self.scroll_offset.x
-        return strip.crop(left, left + width).adjust_cell_length(width, base)
+    def has(self, offset: int) -> bool:
+        """Is the row at that offset held?"""
+        pages = self.window.pages
+        return bool(pages) and pages[0].start <= offset < pages[-1].end
+
+    @property
+    def top_offset(self) -> int:
+        rows = self.window.rows
+        return rows[min(self._top, len(rows) - 1)].offset if rows else 0
+
+    @property
+    def bottom_offset(self) -> int:
+        """Where the last row on the screen begins; the file's end where that is on it."""
+        if self.is_at_end:
+            return self.file_size
+        layout = self._layout()
+        return self.window.rows[layout[-1][0]].offset if layout else 0
+
+    @property
+    def top_index(self) -> int:
+        """The row on top."""
+        return self._top
+
+    @property
+    def is_at_end(self) -> bool:
+        """Is the file's last row on the screen?"""
+        layout = self._layout()
+        return self.window.last >= self.file_last and (not layout or layout[-1][0] >= len(self.window.rows) - 1)
+
+    def visible_text(self) -> list[str]:
+        """The rows on the screen, each whole."""
+        rows = dict.fromkeys(row for row, *_ in self._layout())
+        return [self.window.rows[row].text for row in rows]
 
     def follow(self, wanted: bool) -> None:
         """Go to the newest line and stay there, or stay here."""
-        if wanted:
-            self.scroll_to(y=len(self._laid), animate=False, force=True)
         if wanted != self.is_following:
             self.is_following = wanted
-            self.post_message(self.FollowChanged())
+            self.post_message(self.Moved())
+        if wanted:
+            self._want_end()
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        at_end = round(new_value) >= self.max_scroll_y
-        if new_value < old_value and not at_end:
+    def wrap(self, wanted: bool) -> None:
+        """Long lines on several, or one line each to move over sideways; the top line stays the same one."""
+        self.is_wrapped, self._sub, self._left = wanted, 0, 0
+        if self.is_following:
+            self._to_end()
+        self._settle()
+
+    def mark(self, query: Query | None) -> None:
+        """Mark what matches from now on."""
+        self.wanted = query
+        self.refresh()
+
+    # Moving
+
+    def _step(self, lines: int) -> None:
+        """So many lines of the screen down, or up; not beyond what is held."""
+        rows = self.window.rows
+        while lines < 0 and (self._sub or self._top):
+            if self._sub:
+                self._sub -= 1
+            else:
+                self._top -= 1
+                self._sub = self._height(self._top) - 1
+            lines += 1
+        while lines > 0 and self._top < len(rows):
+            if self._sub + 1 < self._height(self._top):
+                self._sub += 1
+            elif self._top + 1 < len(rows):
+                self._top, self._sub = self._top + 1, 0
+            else:
+                return
+            lines -= 1
+
+    def _to_end(self) -> None:
+        """The last row on the last line of the screen."""
+        rows = self.window.rows
+        self._top, self._sub = max(0, len(rows) - 1), 0
+        if rows:
+            self._sub = self._height(self._top) - 1
+            self._step(1 - max(1, self.size.height))
+
+    def _settle(self) -> None:
+        """No empty lines below the end while there is something above it; asks for more near the edges."""
+        self._top = max(0, min(self._top, len(self.window.rows) - 1))
+        missing = self.size.height - len(self._layout())
+        if missing > 0 and self.window.last >= self.file_last:
+            self._step(-missing)
+        self.refresh()
+        self.post_message(self.Moved())
+        near = 2 * max(1, self.size.height)
+        if not self._asked and self.window.pages:
+            if self._top < near and self.window.first > 0:
+                self._ask("before")
+            elif len(self.window.rows) - self._top < 2 * near and self.window.last < self.file_last:
+                self._ask("after")
+
+    def _ask(self, what: str) -> None:
+        self._asked = what
+        self.post_message(self.Wanted(what))
+
+    def _scroll(self, lines: int) -> None:
+        before = (self._top, self._sub)
+        self._step(lines)
+        self._settle()
+        if lines < 0 and (self._top, self._sub) != before:
             self.follow(False)
 
+    def _want_end(self) -> None:
+        if self.window.last >= self.file_last:
+            self._to_end()
+            self._settle()
+        else:
+            self.post_message(self.Wanted("tail"))
+
+    # Drawing
+
+    @property
+    def _room(self) -> int:
+        return max(8, self.size.width - _GUTTER - _BAR)
+
+    def _parts(self, text: str) -> list[str]:
+        """The lines on the screen that one row takes."""
+        room = self._room
+        if not self.is_wrapped or len(text) <= room // 2 or (text.isascii() and len(text) <= room):
+            return [text]
+        if text.isascii():
+            return [text[at : at + room] for at in range(0, len(text), room)]
+        return chop_cells(text, room) if cell_len(text) > room else [text]
+
+    def _height(self, index: int) -> int:
+        return len(self._parts(self.window.rows[index].text)) if self.is_wrapped else 1
+
+    def _layout(self) -> list[tuple[int, int, str]]:
+        """(row, characters of it before this line, the line's text) from the top of the screen to its end."""
+        found: list[tuple[int, int, str]] = []
+        rows, height = self.window.rows, self.size.height
+        skip = self._sub
+        for index in range(self._top, min(len(rows), self._top + height)):
+            done = 0
+            for number, part in enumerate(self._parts(rows[index].text)):
+                if number >= skip:
+                    found.append((index, done, part))
+                done += len(part)
+            skip = 0
+            if len(found) >= height:
+                break
+        return found[:height]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._drawn = self._layout()
+        self._thumb = self._thumb_lines()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        base, width = ground(self), self.size.width
+        text = [self._draw(*self._drawn[y], base)] if y < len(self._drawn) else []
+        body = Strip.join(text).adjust_cell_length(width - _BAR, base)
+        bar = ("▐", "quiet") if y in self._thumb else (" ", "")
+        return Strip.join([body, Strip([Segment(bar[0], base + ink(self, bar[1]))])])
+
+    def _draw(self, index: int, done: int, part: str, base: Style) -> Strip:
+        row, mark = self.window.rows[index], self.window.marks[index]
+        is_current = self.current is not None and self.current[0] <= row.offset < self.current[1]
+        style = base + ink(self, "bad") if mark else base
+        gutter = "▶" if is_current and not done and mark != "|" else _GUTTERS.get(mark, " ") if not done else " "
+        segments = [Segment(gutter, base + ink(self, "accent" if is_current else "bad" if mark else ""))]
+        left = 0 if self.is_wrapped else self._left
+        end = left + self._room
+        shown = part[:end] if part.isascii() else part[: 2 * end + 64]
+        found = Style(reverse=True, underline=True, bold=is_current or None)
+        at = 0
+        for start, stop in self._spans(row.text, done, len(shown)):
+            segments += [Segment(shown[at:start], style), Segment(shown[start:stop], style + found)]
+            at = stop
+        segments.append(Segment(shown[at:], style))
+        strip = Strip(segments[1:])
+        return Strip.join([Strip(segments[:1]), strip.crop(left, end) if left else strip.crop(0, self._room)])
+
+    def _spans(self, text: str, done: int, length: int) -> list[tuple[int, int]]:
+        """What matches in this line of the row."""
+        if self.wanted is None:
+            return []
+        inside = ((start - done, stop - done) for start, stop in self.wanted.spans(text))
+        return [(max(0, start), min(stop, length)) for start, stop in inside if stop > 0 and start < length]
+
+    def _thumb_lines(self) -> range:
+        """Lines of the screen that stand for the part of the file that is on it."""
+        height, size = self.size.height, max(1, self.file_size)
+        if self.window.first == 0 and self._top == 0 and self.is_at_end:
+            return range(0)
+        length = max(1, round(height * (self.bottom_offset - self.top_offset) / size))
+        start = min(height - length, round((height - length) * self.top_offset / size))
+        return range(height - length, height) if self.is_at_end else range(start, start + length)
+
+    # Events and actions
+
+    def on_resize(self) -> None:
+        if self.is_following:
+            self._to_end()
+        self._settle()
+
+    def on_key(self, event: events.Key) -> None:
+        """Digits are kept for the key after them."""
+        if event.character is not None and event.character in "0123456789" and (self.number or event.character != "0"):
+            self.number = (self.number + event.character)[-_MOST_DIGITS:]
+            event.stop()
+            self.post_message(self.Moved())
+        elif self.number and event.key not in ("g", "G", "percent_sign", "home", "end"):
+            self.number = ""
+            self.post_message(self.Moved())
+
+    def _take_number(self) -> int | None:
+        number, self.number = self.number, ""
+        return int(number) if number else None
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._scroll(_WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._scroll(-_WHEEL)
+
+    def on_click(self, event: events.Click) -> None:
+        """On the bar: to that part of the file."""
+        if event.x >= self.size.width - _BAR and self.size.height > 1:
+            self.follow(False)
+            self.post_message(self.Wanted("place", share=event.y / (self.size.height - 1)))
+
     def action_by(self, lines: int) -> None:
-        self.scroll_relative(y=lines, animate=False)
+        self._scroll(lines)
 
     def action_page(self, halves: int) -> None:
-        self.scroll_relative(y=halves * max(1, self.size.height // 2), animate=False)
+        self._scroll(halves * max(1, self.size.height // 2))
 
     def action_first(self) -> None:
-        self.scroll_to(y=0, animate=False)
+        line = self._take_number()
+        self.follow(False)
+        if line is not None:
+            self.post_message(self.Wanted("place", line=line))
+        elif self.window.first == 0:
+            self._top = self._sub = 0
+            self._settle()
+        else:
+            self.post_message(self.Wanted("place", share=0.0))
 
     def action_last(self) -> None:
-        self.follow(True)
+        if self.number:
+            self.action_first()
+        else:
+            self.follow(True)
+
+    def action_percent(self) -> None:
+        number = self._take_number()
+        if number is not None:
+            self.follow(False)
+            self.post_message(self.Wanted("place", share=min(100, number) / 100))
 
     def action_aside(self, cells: int) -> None:
-        self.scroll_relative(x=cells, animate=False)
+        if not self.is_wrapped:
+            widest = max((len(part) for _, _, part in self._layout()), default=0)
+            self._left = max(0, min(self._left + cells, widest - 8))
+            self.refresh()

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch.logs import BLOCK_BYTES, Follower, follow, log_files, tail
+from lavender_tui.logs.files import log_files
+from lavender_tui.logs.follow import Follower, Line, follow, tail
+from lavender_tui.logs.pager import PAGE
 
 
 def test_every_file_has_its_label(tmp_path: Path) -> None:
@@ -22,12 +24,12 @@ def test_every_file_has_its_label(tmp_path: Path) -> None:
     labels = [label for label, _ in log_files(str(tmp_path))]
     assert labels == [
         "train.log",
+        "attempt 2 rank 0 stderr",
+        "attempt 2 rank 0 stdout",
         "rank 2 stderr",
         "rank 2 stdout",
         "rank 10 stderr",
         "rank 10 stdout",
-        "attempt 2 rank 0 stderr",
-        "attempt 2 rank 0 stdout",
     ]
     assert log_files(str(tmp_path / "nowhere")) == []
 
@@ -47,13 +49,13 @@ def test_the_tail_of_a_long_file_reads_its_end_alone(tmp_path: Path) -> None:
         file.truncate(1 << 36)
         file.seek(1 << 36)
         file.write(b"\nlast \xff\x1b[2J\rover\r\n")
-    assert tail(str(path), 1) == ["last \ufffd\x1b[2J\rover"]
+    assert tail(str(path), 1) == ["over \ufffd"]
 
 
 def test_a_line_longer_than_a_block_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_text("first\n" + "x" * (3 * BLOCK_BYTES) + "\nlast\n")
-    assert tail(str(path), 2) == ["x" * (3 * BLOCK_BYTES), "last"]
+    path.write_text("first\n" + "x" * (3 * PAGE) + "\nlast\n")
+    assert tail(str(path), 2) == ["x" * (3 * PAGE), "last"]
 
 
 def test_following_gives_complete_lines_as_they_come(tmp_path: Path) -> None:
@@ -61,13 +63,13 @@ def test_following_gives_complete_lines_as_they_come(tmp_path: Path) -> None:
     path.write_text("1\n2\n3\n")
     with open(path, "a", buffering=1) as file:
         follower = Follower(str(path), lines=2)
-        assert follower.read() == ["2", "3"]
+        assert follower.read() == [b"2", b"3"]
         assert follower.read() == []
         file.write("4\n5 and")
         file.flush()
-        assert follower.read() == ["4"]
+        assert follower.read() == [b"4"]
         file.write(" more\n")
-        assert follower.read() == ["5 and more"]
+        assert follower.read() == [b"5 and more"]
     follower.close()
 
 
@@ -75,16 +77,16 @@ def test_following_goes_on_over_truncation_and_rotation(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("a long first line\n")
     follower = Follower(str(path))
-    assert follower.read() == ["a long first line"]
+    assert follower.read() == [b"a long first line"]
     os.truncate(path, 0)
     with open(path, "a") as file:
         file.write("short\n")
-    assert follower.read() == ["short"]
+    assert follower.read() == [b"short"]
     with open(path, "a") as file:
         file.write("before the move\nno end")
     path.rename(tmp_path / "log.1")
     path.write_text("new file\n")
-    assert follower.read() == ["before the move", "no end", "new file"]
+    assert follower.read() == [b"before the move", b"no end", b"new file"]
     follower.close()
 
 
@@ -92,7 +94,7 @@ def test_a_file_that_appears_later_is_given_from_its_start(tmp_path: Path) -> No
     follower = Follower(str(tmp_path / "log"), lines=1)
     assert follower.read() == []
     (tmp_path / "log").write_text("1\n2\n3\n")
-    assert follower.read() == ["1", "2", "3"]
+    assert follower.read() == [b"1", b"2", b"3"]
     follower.close()
 
 
@@ -116,8 +118,8 @@ def test_all_files_of_a_run_are_followed_to_the_end(tmp_path: Path, until: Calla
     over.set()
     reader.join(10)
     assert got == [
-        ("train.log", "up"),
-        ("rank 1 stdout", "one"),
-        ("rank 1 stdout", "two"),
-        ("train.log", "last, without an end"),
+        Line("train.log", "up"),
+        Line("rank 1 stdout", "one"),
+        Line("rank 1 stdout", "two"),
+        Line("train.log", "last, without an end"),
     ]

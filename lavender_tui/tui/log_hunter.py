@@ -1,0 +1,231 @@
+"""Looks through a log in a thread of its own: the next match or error, how many there are, where its lines are.
+
+A search that somebody waits for comes first; counting and surveying go on in steps of a few milliseconds between.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lavender_tui.tui.messages import LogCounted, LogFound, LogSought, LogSurveyed
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from lavender_tui.logs.pager import Pager
+    from lavender_tui.logs.search import Query
+    from lavender_tui.logs.survey import Count, Survey
+
+SURVEYED_UNASKED = 1 << 30  # a longer file is gone through only when its errors or lines are asked for
+_TOLD_SECONDS = 0.2
+_POLL_SECONDS = 1.0
+_QUIET_SECONDS = 2.0  # a file that hasn't grown for so long: the traceback at its end is whole
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Look for the query's words, without a query for errors, from `origin` on; or for a line by its number."""
+
+    number: int
+    query: Query | None = None
+    origin: int = 0
+    forward: bool = True
+    line: int | None = None
+
+
+class LogHunter:
+    """One file at a time, as the reader; `session` tells them apart."""
+
+    def __init__(self, post: Callable[[Message], bool]) -> None:
+        self._post = post
+        self._wake = threading.Event()
+        self._closed = False
+        self._wanted: tuple[str | None, int] = (None, 0)
+        self._order: Order | None = None
+        self._query: Query | None = None
+        self._is_survey_asked = False
+        self._session = -1
+        self._pager: Pager | None = None
+        self._survey: Survey | None = None
+        self._count: Count | None = None
+        self._counted: Query | None = None
+        self._grew_at = 0.0
+        self._told_at = 0.0
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="lavender-log-hunter", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+
+    def show(self, path: str | None, session: int) -> None:
+        """Another file."""
+        self._wanted, self._order, self._is_survey_asked = (path, session), None, False
+        self._wake.set()
+
+    def look(self, order: Order) -> None:
+        """Look for that; what was looked for before is given up."""
+        self._order = order
+        self._wake.set()
+
+    def count(self, query: Query | None) -> None:
+        """Count the lines that match from now on; None for nothing."""
+        self._query = query
+        self._wake.set()
+
+    def survey(self) -> None:
+        """Go through the whole file, however long it is."""
+        self._is_survey_asked = True
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Give up what is looked for."""
+        self._order = None
+
+    # The thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                has_more = self._turn()
+            except OSError:
+                self._let_go()  # the reader says why
+                has_more = False
+            if not has_more:
+                self._wake.wait(_POLL_SECONDS)
+                self._wake.clear()
+        self._let_go()
+
+    def _turn(self) -> bool:
+        """One piece of work; False when there is none."""
+        from lavender_tui.logs.pager import Pager
+        from lavender_tui.logs.survey import Survey
+
+        path, session = self._wanted
+        if session != self._session:
+            self._let_go()
+            self._session = session
+            if path is not None:
+                self._pager = Pager(path)
+                self._survey, self._grew_at = Survey(self._pager), time.monotonic()
+        if self._pager is None:
+            return False
+        order = self._order
+        if order is not None:
+            self._seek(order) if order.line is None else self._seek_line(order, order.line)
+            return True
+        return self._go_on_counting() or self._go_on_surveying() or self._look_at_file()
+
+    def _let_go(self) -> None:
+        if self._pager is not None:
+            self._pager.close()
+        self._pager = self._survey = self._count = self._counted = None
+
+    def _seek(self, order: Order) -> None:
+        from lavender_tui.logs.errors import Errors
+        from lavender_tui.logs.search import Words, nearest
+
+        pager = self._pager
+        assert pager is not None
+        found = nearest(
+            Errors(pager) if order.query is None else Words(pager, order.query),
+            pager.size,
+            order.origin,
+            forward=order.forward,
+            is_cancelled=lambda: self._order is not order or self._closed or self._wanted[1] != self._session,
+            progress=lambda done, total: self._tell_progress(order, done / max(1, total)),
+        )
+        if self._order is order:
+            self._order = None
+        if found is None:
+            self._post(LogSought(self._session, order.number, 1.0, is_over=True))
+            return
+        error = found.hit if order.query is None else None
+        line = self._line_of(found.hit.start if error is None else error.last_line)  # type: ignore[union-attr]
+        self._post(LogFound(self._session, order.number, found.hit.start, found.wrapped, error, line))  # type: ignore[arg-type]
+
+    def _seek_line(self, order: Order, line: int) -> None:
+        survey, pager = self._survey, self._pager
+        assert survey is not None and pager is not None
+        while (found := survey.line_of(line)) is None:
+            if self._order is not order or self._closed or self._wanted[1] != self._session:
+                return
+            survey.go_on()
+            self._tell_progress(order, survey.at / max(1, pager.size))
+        self._order = None
+        self._tell_survey()
+        self._post(LogFound(self._session, order.number, found, False, line=line))
+
+    def _tell_progress(self, order: Order, done: float) -> None:
+        if time.monotonic() - self._told_at >= _TOLD_SECONDS:
+            self._told_at = time.monotonic()
+            self._post(LogSought(self._session, order.number, done))
+
+    def _line_of(self, offset: int) -> int | None:
+        before = self._survey.lines_before(offset) if self._survey is not None else None
+        return None if before is None else before + 1
+
+    def _go_on_counting(self) -> bool:
+        from lavender_tui.logs.search import Words
+        from lavender_tui.logs.survey import Count
+
+        pager, query = self._pager, self._query
+        assert pager is not None
+        if query is None:
+            self._count = self._counted = None
+            return False
+        if self._count is None or self._counted is not query:
+            self._count, self._counted = Count(Words(pager, query), pager.size), query
+        elif self._count.is_whole:
+            return False
+        self._count.go_on()
+        if self._count.is_whole or time.monotonic() - self._told_at >= _TOLD_SECONDS:
+            self._told_at = time.monotonic()
+            done = 1.0 if self._count.is_whole else self._count.at / max(1, pager.size)
+            self._post(LogCounted(self._session, query.words, self._count.count, done))
+        return True
+
+    def _go_on_surveying(self) -> bool:
+        survey, pager = self._survey, self._pager
+        assert survey is not None and pager is not None
+        if survey.is_whole or not (self._is_survey_asked or pager.size <= SURVEYED_UNASKED):
+            return False
+        started = time.monotonic()
+        survey.go_on()
+        if survey.is_whole or time.monotonic() - self._told_at >= _TOLD_SECONDS:
+            self._tell_survey()
+        # The keys and the other thread come first: at most half of the interpreter's time.
+        time.sleep(min(0.02, time.monotonic() - started))
+        return True
+
+    def _tell_survey(self) -> None:
+        survey, pager = self._survey, self._pager
+        assert survey is not None and pager is not None
+        self._told_at = time.monotonic()
+        first = survey.errors[0] if survey.errors else None
+        line = self._line_of(first.last_line) if first is not None else None
+        done = survey.at / max(1, pager.size)
+        self._post(LogSurveyed(self._session, survey, survey.is_whole, survey.error_count, first, line, min(1.0, done)))
+
+    def _look_at_file(self) -> bool:
+        """Is there more of it now?"""
+        from lavender_tui.logs.pager import Change
+
+        pager, survey = self._pager, self._survey
+        assert pager is not None and survey is not None
+        change = pager.look()
+        if change is Change.GROWN:
+            self._grew_at = time.monotonic()
+            return self._is_survey_asked or pager.size <= SURVEYED_UNASKED
+        if change in (Change.CUT, Change.REPLACED):
+            self._let_go()  # the reader tells the screen, which opens the file anew
+        elif self._grew_at and time.monotonic() - self._grew_at > _QUIET_SECONDS and survey.is_whole:
+            self._grew_at = 0.0
+            survey.settle()
+            self._tell_survey()
+        return False

@@ -1,0 +1,286 @@
+"""Search and errors in the log: what is typed, what is looked for meanwhile, where it was found."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from textual.screen import Screen
+
+from lavender_tui.logs.search import Query
+from lavender_tui.logs.survey import Survey
+from lavender_tui.model.log_errors import ErrorBlock, Kind
+from lavender_tui.model.text import clean
+from lavender_tui.tui import log_words
+from lavender_tui.tui.log_hunter import SURVEYED_UNASKED, LogHunter, Order
+from lavender_tui.tui.messages import LogCounted, LogFound, LogSought, LogSurveyed, SearchEnded, SearchTyped
+from lavender_tui.tui.widgets.inks import Span, fit
+from lavender_tui.tui.widgets.lines import Lines
+from lavender_tui.tui.widgets.log_view import LogView
+
+_NARROW = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a key went to and is to be shown once its page is there."""
+
+    start: int
+    error: ErrorBlock | None = None
+    is_line: bool = False
+
+
+class LogSearch(Screen[None], inherit_bindings=False):
+    """The searching half of the log's screen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = 0
+        self.hunter = LogHunter(self.post_message)
+        self.target: Target | None = None
+        self._order = 0
+        self._hunted = ""  # what is looked for now, in words
+        self._done = 0.0
+        self._said = ""
+        self._counted: LogCounted | None = None
+        self._surveyed: LogSurveyed | None = None
+        self._at_error: ErrorBlock | None = None
+
+    @property
+    def view(self) -> LogView:
+        return self.query_one(LogView)
+
+    @property
+    def survey(self) -> Survey | None:
+        """Of this file; None until something of it is known."""
+        return self._surveyed.survey if self._surveyed is not None else None
+
+    def begin_session(self) -> None:
+        """Another file, or the same anew: what was found counts no more; what is searched for stays."""
+        self.session += 1
+        self.target = self._at_error = None
+        self._hunted = self._said = ""
+        self._counted = self._surveyed = None
+
+    def read_place(self, offset: int) -> None:
+        """Have the pages around that offset read; `arrive` is called when they are there."""
+        raise NotImplementedError
+
+    # Typing
+
+    async def action_search(self) -> None:
+        if not self.query("#search"):
+            from lavender_tui.tui.widgets.search_line import SearchLine
+
+            await self.mount(SearchLine(id="search"), before="#keys")
+        self.query_one("#search").focus()
+
+    def on_search_typed(self, message: SearchTyped) -> None:
+        """Mark it where one is; nothing is read yet."""
+        try:
+            self.view.mark(Query.of(message.words) if message.words.removeprefix("\\v") else None)
+            self._said = ""
+        except ValueError as error:
+            self.view.mark(None)
+            self._said = str(error)
+        self.show_status()
+
+    async def on_search_ended(self, message: SearchEnded) -> None:
+        await self.query("#search").remove()
+        self.view.focus()
+        query = self.view.wanted
+        self.hunter.count(query)
+        self._counted = None
+        if query is None:
+            self.show_status()
+            return
+        self._seek(query, self.view.top_offset - 1, forward=True, words=f"looking for “{message.words}”")
+
+    def stop_search(self) -> bool:
+        """What esc ends first: the typing, then what is looked for, then the search; False where there is none."""
+        typing = self.query("#search")
+        if typing:
+            typing.remove()
+            self.view.mark(None)
+            self.view.focus()
+        elif self._hunted:
+            self.hunter.stop()
+            self._hunted, self._said = "", "stopped looking"
+        elif self.view.wanted is not None or self.view.current is not None:
+            self.view.mark(None)
+            self.hunter.count(None)
+            self.view.current = self._counted = self._at_error = None
+            self._said = ""
+            self.view.refresh()
+        else:
+            return False
+        self.show_status()
+        self.refresh_bindings()
+        return True
+
+    # Looking
+
+    def action_next_match(self) -> None:
+        self._match(forward=True)
+
+    def action_previous_match(self) -> None:
+        self._match(forward=False)
+
+    def _match(self, *, forward: bool) -> None:
+        query = self.view.wanted
+        if query is not None:
+            current = self.view.current
+            at = current[0] if current is not None else self.view.top_offset
+            self._seek(query, at, forward=forward, words=f"looking for “{query.words}”")
+
+    def action_next_error(self) -> None:
+        self.go_to_error(forward=True)
+
+    def action_previous_error(self) -> None:
+        self.go_to_error(forward=False)
+
+    def go_to_error(self, *, forward: bool) -> None:
+        """The next error or the one before; the first time at the end of a log, the one that matters most."""
+        survey, view = self.survey, self.view
+        self.hunter.survey()
+        is_first = self._at_error is None and view.is_at_end
+        if survey is not None and survey.is_whole and survey.error_count == len(survey.errors):
+            if not survey.errors:
+                self._say("no error in this file")
+                return
+            index, wrapped = _chosen(survey.errors, self._at_error, view.top_offset, forward, is_first)
+            self._show_error(survey.errors[index], wrapped, f" {index + 1} of {len(survey.errors)}")
+            return
+        at = self._at_error.start if self._at_error is not None else view.top_offset
+        self._seek(
+            None,
+            view.file_size if is_first else at,
+            forward=forward and not is_first,
+            words="looking for an error",
+        )
+
+    def look_for_line(self, line: int) -> None:
+        self._begin(Order(self._order + 1, line=line), f"looking for line {line:,}")
+
+    def _seek(self, query: Query | None, origin: int, *, forward: bool, words: str) -> None:
+        self._begin(Order(self._order + 1, query, origin, forward), words)
+
+    def _begin(self, order: Order, words: str) -> None:
+        self._order, self._hunted, self._done, self._said = order.number, words, 0.0, ""
+        self.hunter.look(order)
+        self.show_status()
+
+    def on_log_sought(self, message: LogSought) -> None:
+        if message.session != self.session or message.number != self._order or not self._hunted:
+            return
+        self._done = message.done
+        if message.is_over:
+            query = self.view.wanted
+            self._say("no error in this file" if "error" in self._hunted or query is None else "no match in this file")
+            return
+        self.show_status()
+
+    def on_log_found(self, message: LogFound) -> None:
+        if message.session != self.session or message.number != self._order:
+            return
+        is_line = "line" in self._hunted
+        self._hunted = ""
+        if message.error is not None:
+            self._show_error(message.error, message.wrapped, line=message.line)
+            return
+        self._say("from the other end again" if message.wrapped else "")
+        self._go(Target(message.start, is_line=is_line))
+
+    def _show_error(self, error: ErrorBlock, wrapped: bool, place: str = "", line: int | None = None) -> None:
+        self._at_error = error
+        if line is None and self.survey is not None:
+            first = self._surveyed.first if self._surveyed is not None else None
+            line = self._surveyed.first_line if self._surveyed and first == error else None
+        self._say(("from the other end: " if wrapped else "") + log_words.found_words(error, line, place))
+        self._go(Target(error.start, error))
+
+    def _go(self, target: Target) -> None:
+        self.target = target
+        if self.view.has(target.start):
+            self.arrive(target.start)
+        else:
+            self.read_place(target.start)
+
+    def arrive(self, offset: int) -> None:
+        """The pages around that offset are there."""
+        target, view = self.target, self.view
+        self.target = None
+        if target is None:
+            view.go_to(offset)
+        elif target.error is not None:
+            view.current = (target.error.start, target.error.end)
+            view.show_block(target.error.start, target.error.end, target.error.last_line)
+        elif target.is_line:
+            view.current = (target.start, target.start + 1)
+            view.go_to(target.start)
+        else:
+            view.current = (target.start, target.start + 1)
+            view.show_match(target.start)
+
+    def current_lines(self) -> list[str]:
+        """The lines of the error, or the line of the match, that a key went to."""
+        current, rows = self.view.current, self.view.window.rows
+        if current is None:
+            return []
+        mark = self._at_error.mark if self._at_error is not None else ""
+        return [
+            row.text
+            for row in rows
+            if current[0] <= row.offset < current[1] and (not mark or row.text.startswith(mark))
+        ]
+
+    # What is known
+
+    def on_log_surveyed(self, message: LogSurveyed) -> None:
+        if message.session == self.session:
+            self._surveyed = message
+            self.show_status()
+
+    def on_log_counted(self, message: LogCounted) -> None:
+        query = self.view.wanted
+        if message.session == self.session and query is not None and message.words == query.words:
+            self._counted = message
+            self.show_status()
+
+    def _say(self, words: str) -> None:
+        self._hunted, self._said = "", words
+        self.show_status()
+
+    def show_status(self) -> None:
+        """One line: what is looked for or was found on the left, where one is on the right."""
+        view = self.view
+        right = log_words.position_words(view, self.survey, short=self.size.width < _NARROW)
+        room = max(8, self.size.width - len(right) - 4)
+        left: list[Span] = [(" " + fit(clean(self._status_words(), 400), room), "")]
+        self.query_one("#log-status", Lines).show([[*left, ("  " + right, "quiet")]])
+
+    def _status_words(self) -> str:
+        if self.view.number:
+            return f"{self.view.number} …  % to that percentage, g to that line"
+        if self._hunted:
+            return f"{self._hunted} … {self._done:.0%}  esc stops"
+        counted = ""
+        if self._counted is not None:
+            counted = log_words.count_words(self._counted.words, self._counted.count, self._counted.done)
+        if self._said:
+            return f"{self._said}  {counted}".rstrip()
+        return counted or log_words.error_words(self._surveyed, self.view.file_size > SURVEYED_UNASKED)
+
+
+def _chosen(
+    errors: list[ErrorBlock], at: ErrorBlock | None, top: int, forward: bool, is_first: bool
+) -> tuple[int, bool]:
+    """(index, did it go beyond an end): the next or the one before; at first the last that isn't torchrun's own."""
+    if is_first:
+        own = [index for index, one in enumerate(errors) if one.kind is not Kind.TORCHRUN]
+        return (own[-1] if own else len(errors) - 1), False
+    starts = [one.start for one in errors]
+    here = at.start if at is not None else top
+    index = bisect_left(starts, here + 1 if forward and at is not None else here)
+    index = index if forward else index - 1
+    return index % len(errors), not 0 <= index < len(errors)
