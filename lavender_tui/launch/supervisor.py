@@ -351,9 +351,12 @@ class _Supervised:
             self.kill_at = time.monotonic()
 
     def find_stop(self, info: signal.struct_siginfo) -> dict[str, Any]:
-        """Who asked: as written in `stop.json` before the signal, else whoever sent the signal."""
+        """Who asked: as written in `stop.json` (or another node's) before the signal, else whoever sent the signal."""
         path = os.path.join(self.run_dir, files.STOP)
         document, _ = files.read_document(path)
+        if document is None:
+            self.upkeep.listen()
+            document = self.upkeep.stop_elsewhere
         if document is not None:
             return document
         name = _signal_name(info.si_signo)
