@@ -11,7 +11,11 @@ from lavender_tui.model.ending import StopRequest, request_words, stopped_words
 from lavender_tui.model.rhythm import Rhythm
 from lavender_tui.model.run import EndFacts, LiveProcess, RunState
 
-_ENDED_BY_TERM = 128 + 15  # what a shell, and a training that catches SIGTERM, makes of it
+# Signals that ask for an end, and who sends them where nobody asked through us.
+_ASKING = {
+    "SIGTERM": (15, "stopped by signal 15 (SIGTERM), not from here: preempted or shut down"),
+    "SIGINT": (2, "stopped by signal 2 (SIGINT): Ctrl-C where it was started"),
+}
 _SHOWN_PIDS = 6
 _YOUNG_SIGN_SECONDS = 30.0
 
@@ -108,9 +112,11 @@ def _by_record(facts: RunFacts) -> tuple[RunState, str] | None:
         return None
     if end.stop_requested:
         return RunState.STOPPED, stopped_words(end, facts.newest)
-    if end.signal == "SIGTERM" or (end.exit_code == _ENDED_BY_TERM and end.signal is None):
-        said = f": {end.error}" if end.error and not end.error.startswith("killed by signal") else ""
-        return RunState.STOPPED, f"stopped by signal 15 (SIGTERM), not from here: preempted or shut down{said}"
+    for name, (number, words) in _ASKING.items():
+        # A training that catches the signal and ends by itself says so by its exit code, as a shell does.
+        if end.signal == name or (end.signal is None and end.exit_code == 128 + number):
+            said = f"; {end.error}" if end.error and not end.error.startswith(("killed by signal", "Keyboard")) else ""
+            return RunState.STOPPED, words + said
     if end.exit_code not in (0, None) or end.signal is not None:
         return RunState.FAILED, _failure(end)
     return None
@@ -169,7 +175,8 @@ def elsewhere_words(where: str, sign: Sign | None, now: float) -> str:
 def _leftover_words(facts: RunFacts) -> str:
     if not facts.leftovers:
         return ""
-    kind = "worker" if all(one.role != "helper" for one in facts.leftovers) else "process"
+    are_ranks = all(one.role != "helper" or one.rank is not None for one in facts.leftovers)
+    kind = "worker" if are_ranks else "process"
     count = text.plural(len(facts.leftovers), f"left-over {kind}", "left-over processes" if kind == "process" else None)
     verb = "runs" if len(facts.leftovers) == 1 else "run"
     return f"; {count} still {verb} (pid {_pids(facts.leftovers)})"

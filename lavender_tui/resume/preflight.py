@@ -17,6 +17,7 @@ from lavender_tui.launch.locks import who_resumes
 from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, Verdict
+from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.start import is_training_over, stage_after
 from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.resume.checkpoint_checks import checkpoint_checks
@@ -131,6 +132,8 @@ def _source(it: Situation) -> list[Check]:
         )
     else:
         checks.append(passed("source.alive", "no process of the old run lives", where))
+    if run is not None and run.leftovers:
+        checks.append(_leftovers(run.leftovers, is_forced=it.options.though_alive))
     return [*checks, _lock(it), *_followers(it)]
 
 
@@ -145,6 +148,15 @@ def _lock(it: Situation) -> Check:
     what = "nobody else is resuming it; other machines wouldn't see that this one does: no right to write beside it"
     is_shared = is_silent(file_system_of(root))
     return warn("source.lock", what, text.clean(root)) if is_shared else passed("source.lock", what, text.clean(root))
+
+
+def _leftovers(left: Sequence[LiveProcess], *, is_forced: bool) -> Check:
+    """They hold its GPUs and may save once more. What only looks like the run's is warned of."""
+    what = f"{text.plural(len(left), 'process', 'processes')} of the old run outlived it and still run"
+    pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in left[:6])
+    is_sure = any(process.found_by in ("environment", "record", "remembered") for process in left)
+    verdict = refuse if is_sure and not is_forced else warn
+    return verdict("source.leftovers", what, pids, "end them first: `x` in the app, or `lavender-tui stop`")
 
 
 def _followers(it: Situation) -> list[Check]:

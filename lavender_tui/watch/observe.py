@@ -302,12 +302,12 @@ class Watcher:
 
     def _remember(self) -> None:
         """Keep the commands of runs that were started by hand, for the day on which they are gone."""
-        for run in self._survey.by_hand():
-            seen = remember(run.path, run.processes, self._survey.memory.of(run.path))
+        for path, processes in self._survey.by_hand().items():
+            seen = remember(path, processes, self._survey.memory.of(path))
             if seen is None:
                 continue
             try:
-                self._survey.memory.keep(run.path, seen)
+                self._survey.memory.keep(path, seen)
             except OSError as error:
                 self._troubles["memory"] = _not_remembered(error)
 

@@ -287,6 +287,12 @@ def program_of(traits: Traits) -> str | None:
     return None
 
 
+def is_no_training(traits: Traits) -> bool:
+    """Is it a prompt, one of the well-known tools, or a program of ours?"""
+    program = program_of(traits)
+    return program is None or _TOOLS.fullmatch(program) is not None or _is_ours(traits)
+
+
 def _is_ours(traits: Traits) -> bool:
     program = program_of(traits) if traits.is_python else (traits.argv[0] if traits.argv else None)
     return program is not None and _OURS.fullmatch(program) is not None

@@ -13,13 +13,15 @@ from lavender_tui.launch.record import ProcessId, this_machine
 from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
-from lavender_tui.watch.processes import is_agent, program_of
+from lavender_tui.watch.processes import is_agent, is_no_training
+from lavender_tui.watch.procfs import Traits
 
 if TYPE_CHECKING:
     import psutil
 
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "fish"))
 _RANKS = ("RANK", "TORCHELASTIC_RUN_ID")
+_OF_MULTIPROCESSING = ("--multiprocessing-fork",)
 HIGHEST = 6  # parents looked at above a training
 
 
@@ -45,28 +47,37 @@ def _lead(processes: Sequence[LiveProcess]) -> LiveProcess | None:
 
 
 def _topmost(lead: LiveProcess) -> tuple[int, int]:
-    """(pid, start ticks) of the process that surely leads: torchrun's agent, or a Python program that starts ranks.
-
-    A Python program above a training that is neither torch's nor starts ranks may be anything, such as one that starts
-    a hundred trainings one after the other: it is left alone.
-    """
+    """(pid, start ticks) of the highest process that surely leads this run and nothing else."""
     top = (lead.pid, lead.start_ticks)
     for _ in range(HIGHEST):
-        stat, own = process_stat(top[0]), procfs.read_traits(top[0])
+        stat = process_stat(top[0])
         above = process_stat(stat[1]) if stat is not None and stat[1] > 1 else None
         if stat is None or above is None or not _is_mine(stat[1]):
             return top
-        traits = procfs.read_traits(stat[1])
-        starts_ranks = any(name in own.environ for name in _RANKS) and not any(
-            name in traits.environ for name in _RANKS
-        )
-        leads = is_agent(traits) or (
-            traits.is_python and program_of(traits) is not None and (starts_ranks or procfs.uses_torch(stat[1]))
-        )
-        if not leads:
+        if not _leads(procfs.read_traits(stat[1]), procfs.read_traits(top[0])):
             return top
         top = (stat[1], above[2])
     return top
+
+
+def _leads(above: Traits, below: Traits) -> bool:
+    """Did the one above start the one below as a part of the same training?
+
+    It is torchrun or another program that starts ranks, or the one below is its fork or multiprocessing's child. Any
+    other program above a training may be one that starts a hundred trainings one after the other: it is left alone.
+    """
+    if is_agent(above):
+        return True
+    if not above.is_python or is_no_training(above):
+        return False
+    are_one = below.argv == above.argv or any(part in _OF_MULTIPROCESSING for part in below.argv[1:])
+    starts_ranks = any(name in below.environ and name not in above.environ for name in _RANKS)
+    return are_one or starts_ranks or any("multiprocessing" in part for part in _code(below))
+
+
+def _code(traits: Traits) -> tuple[str, ...]:
+    """The text after `-c`."""
+    return traits.argv[2:3] if traits.argv[1:2] == ("-c",) else ()
 
 
 def _is_mine(pid: int) -> bool:

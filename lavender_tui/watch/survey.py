@@ -179,9 +179,14 @@ class Survey:
         """The processes of live runs."""
         return {run.path: run.processes for run in list(self.runs.values()) if run.processes}
 
-    def by_hand(self) -> list[Run]:
-        """The live runs that nobody wrote a launch record for."""
-        return [run for run in list(self.runs.values()) if run.processes and self.records.get(run.path) is None]
+    def by_hand(self) -> dict[str, tuple[LiveProcess, ...]]:
+        """What was found of runs that nobody wrote a launch record for, without what was left over of them."""
+        leading = {
+            path: tuple(one for one in found if one.role != "orphan")
+            for path, found in self._found.items()
+            if path in self.runs and self.records.get(path) is None
+        }
+        return {path: found for path, found in leading.items() if found}
 
     def _observed(self, path: str, papers: Papers) -> Observed:
         seen = None if papers.has_launch else self.memory.of(path)

@@ -59,6 +59,8 @@ def job(state: str, words: str | None = None, **other: object) -> JobFacts:
         (RunFacts(now=1.0, end=EndFacts(signal="SIGSEGV")), RunState.FAILED, "killed by SIGSEGV"),
         (RunFacts(now=1.0, end=EndFacts(exit_code=143)), RunState.STOPPED, "stopped by signal 15"),
         (RunFacts(now=1.0, end=EndFacts(signal="SIGTERM")), RunState.STOPPED, "stopped by signal 15"),
+        (RunFacts(now=1.0, end=EndFacts(signal="SIGINT", error="KeyboardInterrupt")), RunState.STOPPED, "Ctrl-C"),
+        (RunFacts(now=1.0, end=EndFacts(exit_code=130)), RunState.STOPPED, "stopped by signal 2"),
         (RunFacts(now=1.0, end=EndFacts(exit_code=1, stop_requested=True, stop_by="ann")), RunState.STOPPED, "by ann"),
         (RunFacts(now=1.0, has_record=True), RunState.FAILED, "left no exit record"),
         (RunFacts(now=1.0, has_record=True, end=EndFacts()), RunState.IDLE, "nothing says how"),

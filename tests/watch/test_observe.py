@@ -9,61 +9,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lavender_tui.model.checkpoint import Wholeness
-from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.run import RunState
 from lavender_tui.watch.observe import Snapshot, Watcher
 from tests.watch import saves
+from tests.watch.watching import Seen
 
 RUN = saves.RUN
-
-
-class Seen:
-    """Collects snapshots."""
-
-    def __init__(self) -> None:
-        self.snapshots: list[Snapshot] = []
-
-    def __call__(self, snapshot: Snapshot) -> None:
-        self.snapshots.append(snapshot)
-
-    @property
-    def last(self) -> Snapshot:
-        return self.snapshots[-1] if self.snapshots else Snapshot(
-            runs=(), sequence=0, mode="", notes=(), scanned_at=0.0, changed=frozenset(), is_complete=False
-        )  # fmt: skip
-
-    def run(self, name: str = RUN) -> Run | None:
-        return next((run for run in self.last.runs if run.name == name), None)
-
-    def whole(self, name: str = RUN) -> list[int | None]:
-        run = self.run(name)
-        return [one.save_count for one in run.checkpoints if one.is_whole] if run else []
-
-
-@pytest.fixture
-def seen() -> Seen:
-    return Seen()
-
-
-@pytest.fixture
-def watch(seen: Seen) -> Iterator[Callable[..., Watcher]]:
-    watchers: list[Watcher] = []
-
-    def begin(*roots: Path, **settings: float) -> Watcher:
-        watcher = Watcher([str(root) for root in roots], seen, **settings)
-        watchers.append(watcher)
-        watcher.start()
-        return watcher
-
-    yield begin
-    for watcher in watchers:
-        watcher.close()
-        watcher.join(10)
 
 
 def writer(run: Path, way: str, count: int, seconds: float = 0.0) -> subprocess.Popen:

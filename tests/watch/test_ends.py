@@ -1,0 +1,158 @@
+"""The end of real processes, noticed at once and with how it came, whoever's children they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lavender_tui.launch.identity import start_ticks
+from lavender_tui.launch.seen import end_of_status
+from lavender_tui.watch.ends import Ends, Identity
+
+SECONDS = 2.0  # a run that is killed shows so within that time; on a quiet machine it takes milliseconds
+
+
+class Told:
+    def __init__(self) -> None:
+        self.ends: dict[str, tuple[Identity, int | None, float]] = {}
+        self.count = 0
+
+    def __call__(self, key: str, identity: Identity, status: int | None) -> None:
+        self.ends[key] = (identity, status, time.monotonic())
+        self.count += 1
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def ends(told: Told) -> Iterator[Ends]:
+    made = Ends(told)
+    yield made
+    made.close()
+
+
+Begin = Callable[[str], subprocess.Popen]
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    started: list[subprocess.Popen] = []
+
+    def start(code: str) -> subprocess.Popen:
+        process = subprocess.Popen([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+def identity_of(pid: int) -> Identity:
+    ticks = start_ticks(pid)
+    assert ticks is not None
+    return pid, ticks
+
+
+@pytest.mark.parametrize("is_waited_for", [False, True])
+@pytest.mark.parametrize(
+    ("code", "signum", "exit_code", "name"),
+    [
+        ("input()", signal.SIGKILL, None, "SIGKILL"),
+        ("input()", signal.SIGTERM, None, "SIGTERM"),
+        ("input(); import os; os.abort()", None, None, "SIGABRT"),
+        ("input(); raise SystemExit(7)", None, 7, None),
+        ("input()", None, 0, None),
+    ],
+)
+def test_how_it_ended_is_told_at_once(
+    told: Told,
+    ends: Ends,
+    begin: Begin,
+    until,
+    code: str,
+    signum: int | None,
+    exit_code: int | None,
+    name: str | None,
+    is_waited_for: bool,
+):
+    process = begin(code)
+    ends.keep({identity_of(process.pid): "run"})
+    waiting = threading.Thread(target=process.wait)
+    if is_waited_for:
+        waiting.start()
+    killed_at = time.monotonic()
+    if signum is not None:
+        process.send_signal(signum)
+    else:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    until(lambda: "run" in told.ends, what="the end")
+    identity, status, at = told.ends["run"]
+    assert identity[0] == process.pid
+    assert at - killed_at < SECONDS
+    if is_waited_for:
+        waiting.join()
+    if status is None:
+        assert is_waited_for, "a zombie shows how it ended"  # on kernels before 6.15 a process waited for tells nothing
+        return
+    end = end_of_status(status, 0.0)
+    assert end is not None
+    assert (end.exit_code, end.signal) == (exit_code, name)
+
+
+def test_what_had_ended_before_is_told_and_a_reused_pid_is_not_watched(told: Told, ends: Ends, begin: Begin, until):
+    process = begin("input()")
+    pid, ticks = identity_of(process.pid)
+    ends.keep({(pid, ticks - 1): "the one before it", (pid, ticks): "itself"})
+    assert told.ends["the one before it"][1] is None
+    process.kill()
+    until(lambda: "itself" in told.ends, what="the end")
+    assert told.count == 2
+
+
+def test_who_is_no_longer_kept_is_not_told_of(told: Told, ends: Ends, begin: Begin, until):
+    first, second = begin("input()"), begin("input()")
+    ends.keep({identity_of(first.pid): "first", identity_of(second.pid): "second"})
+    ends.keep({identity_of(second.pid): "second"})
+    first.kill()
+    first.wait()
+    second.kill()
+    until(lambda: "second" in told.ends, what="the end")
+    assert "first" not in told.ends
+
+
+def test_many_ends_at_once_are_all_told(told: Told, ends: Ends, begin: Begin, until):
+    processes = [begin("input()") for _ in range(12)]
+    ends.keep({identity_of(one.pid): str(number) for number, one in enumerate(processes)})
+    for one in processes:
+        one.kill()
+    until(lambda: len(told.ends) == 12, what="all ends")
+    assert {status for _, status, _ in told.ends.values()} == {signal.SIGKILL}
+
+
+def test_closing_ends_the_thread_and_gives_the_handles_back(told: Told, begin: Begin, until):
+    process = begin("input()")
+    before = len(os.listdir("/proc/self/fd"))
+    ends = Ends(told)
+    ends.keep({identity_of(process.pid): "run"})
+    ends.close()
+    ends.close()
+    until(lambda: len(os.listdir("/proc/self/fd")) == before, what="the handles")
+    ends.keep({identity_of(process.pid): "run"})  # after the end it does nothing
+    assert len(os.listdir("/proc/self/fd")) == before
