@@ -137,6 +137,8 @@ def _by_content(facts: RunFacts) -> tuple[RunState, str] | None:
 def _unrecorded(facts: RunFacts) -> tuple[RunState, str]:
     if facts.copied_from is not None:
         return RunState.IDLE, f"a copy: its launch record is that of {facts.copied_from}"
+    if facts.job is not None:
+        return RunState.IDLE, f"{facts.job.name}: {facts.job.words or facts.job.state}"
     if facts.elsewhere is not None:
         return RunState.IDLE, elsewhere_words(facts.elsewhere, facts.sign, facts.now)
     if facts.restarted_at is not None:

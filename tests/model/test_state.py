@@ -93,6 +93,7 @@ def test_a_run_has_a_state_with_its_reason(facts: RunFacts, state: RunState, wor
         (job("NODE_FAIL"), RunState.FAILED, "went down"),
         (job("FAILED", exit_code=7), RunState.FAILED, "exit code 7 (Slurm job 12)"),
         (job("FAILED", signal="SIGSEGV"), RunState.FAILED, "killed by SIGSEGV"),
+        (job("", "the Slurm controller can't be reached since 14:02"), RunState.IDLE, "can't be reached since 14:02"),
         (job("COMPLETED"), RunState.IDLE, "ended well, but the last epoch is not complete"),
     ],
 )
