@@ -172,9 +172,10 @@ def ls(roots: tuple[str, ...], plain: bool, as_json: bool) -> int:
 )
 @click.option("-o", "--output", metavar="FILE", help="Write there, whole or not at all (default: stdout).")
 @click.option("--follow", is_flag=True, help="Go on: one JSON line for each run that changes (jsonl).")
-def export(roots: tuple[str, ...], form: str, output: str | None, follow: bool) -> int:
+@click.option("--curve", is_flag=True, help="Each run's loss from the first start on, through all its resumes.")
+def export(roots: tuple[str, ...], form: str, output: str | None, follow: bool, curve: bool) -> int:
     """Every run and checkpoint as data."""
-    return verb("export")(roots, form=form, output=output, follow=follow)
+    return verb("export")(roots, form=form, output=output, follow=follow, curve=curve)
 
 
 @cli.command(changes=False)

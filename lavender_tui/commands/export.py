@@ -28,7 +28,11 @@ USAGE_SECONDS = 0.5  # over which the usage of live runs is measured
 HEARTBEAT_SECONDS = 5.0  # a reader over ssh tells a quiet peer from a dead one by it
 
 
-def run(roots: Sequence[str], *, form: str = "json", output: str | None = None, follow: bool = False) -> int:
+def run(
+    roots: Sequence[str], *, form: str = "json", output: str | None = None, follow: bool = False, curve: bool = False
+) -> int:
+    if curve and (follow or form not in ("json", "jsonl")):
+        raise UsageError("--curve goes with --format json or jsonl, and not with --follow")
     named = places.resolve_roots(roots)
     if follow:
         if output is not None or form not in ("json", "jsonl"):
@@ -37,7 +41,7 @@ def run(roots: Sequence[str], *, form: str = "json", output: str | None = None, 
     from lavender_tui.watch.scan import scan_all
 
     runs = scan_all(named, usage_seconds=USAGE_SECONDS if form in ("json", "jsonl") else 0.0).runs
-    written = render(runs, form=form, roots=named)
+    written = render(runs, form=form, roots=named, with_curve=curve)
     if output is None or output == "-":
         sys.stdout.write(shown(written, form) if sys.stdout.isatty() else written)
         sys.stdout.flush()
@@ -52,12 +56,12 @@ def run(roots: Sequence[str], *, form: str = "json", output: str | None = None, 
     return 0
 
 
-def render(runs: Sequence[Run], *, form: str, roots: Sequence[str]) -> str:
+def render(runs: Sequence[Run], *, form: str, roots: Sequence[str], with_curve: bool = False) -> str:
     """The whole export as text, ending in a line break."""
     if form == "json":
-        document = export_document(runs, host=socket.gethostname(), roots=roots, now=time.time())
+        document = export_document(runs, host=socket.gethostname(), roots=roots, now=time.time(), with_curve=with_curve)
         return text.strict_json(document, indent=2) + "\n"
-    documents = run_documents(runs)
+    documents = run_documents(runs, with_curve=with_curve)
     if form == "jsonl":
         return "".join(text.strict_json(document) + "\n" for document in documents)
     return render_csv(documents) if form == "csv" else render_md(documents)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.lineage import Family, Link
+from lavender_tui.model.lineage import Family, Link, Stitched
 from lavender_tui.model.plan import Policy, Proposal
 from lavender_tui.model.run import LiveProcess, Run
 from lavender_tui.model.secrets import masked
@@ -27,7 +27,9 @@ RUN_COLUMNS = (
 )  # fmt: skip
 
 
-def export_document(runs: Sequence[Run], *, host: str, roots: Sequence[str], now: float) -> dict[str, Any]:
+def export_document(
+    runs: Sequence[Run], *, host: str, roots: Sequence[str], now: float, with_curve: bool = False
+) -> dict[str, Any]:
     """The whole of `export --format json`."""
     return {
         "format": EXPORT_FORMAT,
@@ -35,14 +37,41 @@ def export_document(runs: Sequence[Run], *, host: str, roots: Sequence[str], now
         "generated_at": text.iso(now),
         "host": host,
         "roots": [text.utf8(root) for root in roots],
-        "runs": run_documents(runs),
+        "runs": run_documents(runs, with_curve=with_curve),
     }
 
 
-def run_documents(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Each RUN, with its lineage through the others."""
+def run_documents(runs: Sequence[Run], *, with_curve: bool = False) -> list[dict[str, Any]]:
+    """Each RUN, with its lineage through the others; `with_curve`: and the one curve through all of them."""
     family = Family(runs)
-    return [run_document(run, family) for run in runs]
+    if not with_curve:
+        return [run_document(run, family) for run in runs]
+    return [{**run_document(run, family), "curve": curve_document(family.stitched(run))} for run in runs]
+
+
+def curve_document(curve: Stitched) -> dict[str, Any]:
+    """The loss from the first start to now, a segment for each run: {run, points: [[step, loss]…]}, oldest first.
+
+    What a run did after the checkpoint that the next one took is left out. `by` says what the steps count, "step" or
+    "save"; `whole` is false where an ancestor is missing. `marks` are [{kind, step, run, checkpoint, save_count}], of
+    kind "checkpoint", or "resume" where `run` took over. A loss that is no number is null.
+    """
+    segments: list[dict[str, Any]] = []
+    for point, owner in zip(curve.points, curve.owners, strict=True):
+        if not segments or segments[-1]["run"] != text.utf8(owner):
+            segments.append({"run": text.utf8(owner), "points": []})
+        segments[-1]["points"].append([point.step, point.loss])
+    marks = [
+        {
+            "kind": one.kind,
+            "step": one.step,
+            "run": text.utf8(one.run),
+            "checkpoint": text.utf8(one.checkpoint) if one.checkpoint else None,
+            "save_count": one.save_count,
+        }
+        for one in curve.marks
+    ]
+    return {"by": curve.axis, "whole": curve.is_whole, "segments": segments, "marks": marks}
 
 
 def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:

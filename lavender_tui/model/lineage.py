@@ -46,11 +46,14 @@ class Stitched:
     """One curve from the first start to now: `points` by strictly increasing step, `marks` by step.
 
     What an older run did after the checkpoint that the younger one took is left out, its later checkpoints too: none
-    of it is in the weights. `chain` is the runs that it goes through, oldest first. `is_whole` is False where some
-    ancestor is missing, or has its curve on another axis.
+    of it is in the weights. `owners` has the path of each point's run. `chain` is the runs that it goes through, oldest
+    first. `is_whole` is False where some ancestor is missing, or has its curve on another axis. `axis` says what steps
+    count: "step", or "save" where the checkpoints tell no step.
     """
 
     points: tuple[LossPoint, ...] = ()
+    owners: tuple[str, ...] = ()
+    axis: str = "step"
     marks: tuple[Mark, ...] = ()
     chain: tuple[Link, ...] = ()
     is_whole: bool = True
@@ -164,6 +167,7 @@ def stitch(chain: Sequence[Link]) -> Stitched:
     """
     axis = chain[-1].run.losses_by if chain and chain[-1].run else "step"
     points: list[LossPoint] = []
+    owners: list[str] = []
     marks: list[Mark] = []
     is_whole, offset = True, 0
     for link in chain:
@@ -175,13 +179,22 @@ def stitch(chain: Sequence[Link]) -> Stitched:
         at, offset = _joint(link, own, points, offset, axis)
         if at is not None:
             points = [point for point in points if point.step <= at]
+            owners = owners[: len(points)]
             marks = [mark for mark in marks if mark.step <= at]
             marks.append(Mark(kind="resume", step=at, run=run.path, checkpoint=link.checkpoint))
         moved = [replace(point, step=point.step + offset) for point in own] if offset else own
         points += [point for point in moved if at is None or point.step > at]
+        owners += [run.path] * (len(points) - len(owners))
         marks += _saves(run, axis, offset)
     marks.sort(key=lambda mark: mark.step)  # stable: the save first, then the resume from it
-    return Stitched(points=tuple(points), marks=tuple(marks), chain=tuple(chain), is_whole=is_whole)
+    return Stitched(
+        points=tuple(points),
+        owners=tuple(owners),
+        axis=axis,
+        marks=tuple(marks),
+        chain=tuple(chain),
+        is_whole=is_whole,
+    )
 
 
 def _joint(

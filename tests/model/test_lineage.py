@@ -229,3 +229,17 @@ def test_the_export_has_proof_and_lineage() -> None:
     }
     assert (documents[1]["proof"], documents[1]["lineage"]) == (None, [{"run": FIRST.path, "from_step": None}])
     assert export.run_document(one)["lineage"][0] == {"run": FIRST.path, "from_step": None}  # by its record alone
+
+
+def test_the_exported_curve_is_cut_at_each_resume() -> None:
+    documents = export.run_documents(ALL, with_curve=True)
+    curve = next(one["curve"] for one in documents if one["path"] == THIRD.path)
+    segments = [(one["run"], [step for step, _ in one["points"]]) for one in curve["segments"]]
+    assert segments == [
+        (FIRST.path, list(range(1, 9))),
+        (SECOND.path, list(range(9, 13))),
+        (THIRD.path, list(range(13, 21))),
+    ]
+    assert (curve["by"], curve["whole"]) == ("step", True)
+    assert [(mark["kind"], mark["step"], mark["save_count"]) for mark in curve["marks"]][-1] == ("checkpoint", 16, 1)
+    assert "curve" not in export.run_documents(ALL)[0]

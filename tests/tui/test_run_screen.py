@@ -13,6 +13,7 @@ from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
+from lavender_tui.tui.widgets.loss_plot import one_a_cell
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -161,3 +162,24 @@ async def test_what_a_deep_look_found_is_seen_at_once_without_a_change_of_the_ru
         assert f"passed over {bad.name}" in text_of(pilot.app)
         [found] = pilot.app.runs
         assert found.known_bad == ((str(bad), "the weights hold numbers that are none: w (3 NaN)"),)
+
+
+@pytest.mark.parametrize("size", [(120, 40), LARGE], ids=str)
+async def test_each_save_is_marked_at_the_foot_of_the_loss(play: Play, tmp_path: Path, size: tuple[int, int]) -> None:
+    root = tmp_path / "checkpoints"
+    for count in (1, 2, 3):
+        runs.save(root / FAILED, count, each=200 * count)  # at steps 100, 200 and 300
+    runs.metrics(root / FAILED, runs.falling(40))
+    async with play(root, size=size) as pilot:
+        await press(pilot, "enter")
+        await until_shown(pilot, "▴ 3 saves")
+        await until(pilot, lambda: any(line.count("▴") == 3 for line in lines_of(pilot.app)), "three marks in a row")
+        [line] = [one for one in lines_of(pilot.app) if one.count("▴") == 3]
+        first, second, third = (at for at, char in enumerate(line) if char == "▴")
+        assert abs((third - second) - (second - first)) <= 1 and not any("⠀" < char <= "⣿" for char in line)
+
+
+def test_of_saves_in_one_cell_one_is_marked() -> None:
+    assert one_a_cell(range(1, 1001), 1, 1000, 20) == sorted(one_a_cell(range(1, 1001), 1, 1000, 20))
+    assert len(one_a_cell(range(1, 1001), 1, 1000, 20)) == 21
+    assert one_a_cell([], 0, 1, 20) == []

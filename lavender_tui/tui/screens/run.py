@@ -107,7 +107,10 @@ class RunScreen(RunActions, Screen[None]):
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
         family = Family(self.known_runs).stitched(run)
         resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
-        self.query_one(LossPlot).show(family.points if resumes else run.losses, resumes, is_whole=family.is_whole)
+        saves = [mark.step for mark in family.marks if mark.kind == "checkpoint"]
+        self.query_one(LossPlot).show(
+            family.points if resumes else run.losses, resumes, saves=saves, is_whole=family.is_whole
+        )
         table = self.query_one(CheckpointTable)
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
         if not run.checkpoints:

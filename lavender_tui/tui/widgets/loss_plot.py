@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from textual_plot import PlotWidget
 
 _FEW_STEPS = 6
+SAVE = "▴"
+_FOOT_ROWS, _AROUND = 1.5, 5  # added below the curve for the marks of the saves; rows of title, frame and numbers
 _MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
 _GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
 
@@ -39,6 +41,7 @@ class LossPlot(Container):
         super().__init__(id=id)
         self._points: Sequence[LossPoint] = ()
         self._resumes: tuple[int, ...] = ()
+        self._saves: tuple[int, ...] = ()
         self._is_whole = True
         self._plot: PlotWidget | None = None
         self._drawn: object = None
@@ -68,12 +71,19 @@ class LossPlot(Container):
         self._plot = plot
         self._draw()
 
-    def show(self, points: Sequence[LossPoint], resumes: Sequence[int] = (), *, is_whole: bool = True) -> None:
+    def show(
+        self,
+        points: Sequence[LossPoint],
+        resumes: Sequence[int] = (),
+        *,
+        saves: Sequence[int] = (),
+        is_whole: bool = True,
+    ) -> None:
         """`points` may go through several runs, `resumes` being the steps where one went on as the next.
 
-        `is_whole` False: some of those runs are missing.
+        `saves` are the steps of the checkpoints. `is_whole` False: some of those runs are missing.
         """
-        self._points, self._resumes, self._is_whole = points, tuple(resumes), is_whole
+        self._points, self._resumes, self._saves, self._is_whole = points, tuple(resumes), tuple(saves), is_whole
         self._draw()
 
     def on_resize(self) -> None:
@@ -83,29 +93,39 @@ class LossPlot(Container):
     def _draw(self) -> None:
         """Draw again if the points or the room changed."""
         width = self.size.width
-        drawn = (self._points, self._resumes, width)
+        drawn = (self._points, self._resumes, self._saves, width)
         if self._plot is None or drawn == self._drawn or width < 20:
             return
         self._drawn = drawn
         shown = drawable(self._points, width)
-        self._say(_summary(self._points, shown) + _through(self._resumes, self._is_whole))
         self._plot.clear()
-        if shown:
-            from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
-
-            steps, losses = [x for x, _ in shown], [y for _, y in shown]
-            first, last = _steps_shown(steps)
-            self._plot.set_xlimits(first, last)
-            self._plot.set_xticks(_whole_steps(first, last))
-            self._plot.set_ylimits(*roomy(min(losses), max(losses)))
-            if len(set(shown)) == 1:  # a line of one point would be nothing
-                self._plot.scatter(steps[:1], losses[:1], marker="●", marker_style=self._line_style())
-            else:
-                self._plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
-            for step in self._resumes[-_MOST_RESUMES:]:
-                if first <= step <= last:
-                    self._plot.add_v_line(step, line_style=self._mark_style())
+        marked = self._draw_curve(self._plot, shown, width) if shown else 0
+        self._say(_summary(self._points, shown) + _saved(marked) + _through(self._resumes, self._is_whole))
         self._plot.display = bool(shown)
+
+    def _draw_curve(self, plot: PlotWidget, shown: Sequence[tuple[float, float]], width: int) -> int:
+        """The curve, its saves at its foot, its resumes across it; how many saves lie within it."""
+        from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
+
+        steps, losses = [x for x, _ in shown], [y for _, y in shown]
+        first, last = _steps_shown(steps)
+        low, high = roomy(min(losses), max(losses))
+        saves = [step for step in self._saves if first <= step <= last]
+        rows = max(2, self.size.height - _AROUND)
+        foot = low - _FOOT_ROWS * (high - low) / rows if saves else low
+        plot.set_xlimits(first, last)
+        plot.set_xticks(_whole_steps(first, last))
+        plot.set_ylimits(foot, high)
+        for step in self._resumes[-_MOST_RESUMES:]:
+            if first <= step <= last:
+                plot.add_v_line(step, line_style=self._mark_style())
+        if len(set(shown)) == 1:  # a line of one point would be nothing
+            plot.scatter(steps[:1], losses[:1], marker="●", marker_style=self._line_style())
+        else:
+            plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
+        if marks := one_a_cell(saves, first, last, width):
+            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self._mark_style())
+        return len(saves)
 
     def _say(self, words: str) -> None:
         self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (words, "quiet")]])
@@ -121,6 +141,15 @@ def drawable(points: Sequence[LossPoint], width: int) -> list[tuple[float, float
     """At most two points a cell, all finite and small enough for an axis."""
     kept = [(point.step, point.loss) for point in points if point.loss is None or abs(point.loss) < _GREATEST]
     return decimate(kept, max(1, width))
+
+
+def one_a_cell(steps: Sequence[int], first: float, last: float, width: int) -> list[float]:
+    """The last of those steps that fall into the same cell of an axis so wide."""
+    return list({round((step - first) / (last - first) * width): float(step) for step in steps}.values())
+
+
+def _saved(count: int) -> str:
+    return f"   {SAVE} {text.plural(count, 'save')}" if count else ""
 
 
 def _steps_shown(steps: Sequence[float]) -> tuple[float, float]:
