@@ -247,6 +247,36 @@ def stop(run: str, root: str | None, grace: float | None, yes: bool, **flags: bo
     return verb("stop")(run, root=root, grace=grace, yes=yes, **flags)
 
 
+def _sizes(ctx: click.Context, parameter: click.Parameter, words: str | None) -> tuple[int, ...] | None:
+    from lavender_tui.config import parse_world_sizes
+
+    try:
+        return None if words is None else parse_world_sizes(words)
+    except ValueError as error:
+        raise click.BadParameter(f"{words!r} is no list of numbers such as 1,2,4") from error
+
+
+@cli.command(changes=True)
+@click.argument("target", required=False, metavar="[RUN|ROOT]")
+@click.option("--tries", type=click.IntRange(min=1), help="Resumes in a row that save nothing new (default: 5).")
+@click.option(
+    "--backoff",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Wait before the second of them; doubled with each further one, up to an hour (default: 10).",
+)
+@click.option("--world-sizes", callback=_sizes, metavar="1,2,4", help="Permitted numbers of ranks (default: any).")
+@click.option("--detach", is_flag=True, help="In the background, in a session of its own.")
+@click.pass_obj
+def supervise(command: tuple[str, ...], **options: Any) -> int:
+    """Keep RUN, or the newest run of ROOT, alive: when it dies, resume it, and so on.
+
+    From the newest checkpoint that passes every check, never twice from one that failed at once, on as many ranks as
+    the devices now allow. A run that ends well or is stopped is left alone. Ctrl-C ends the keeper, never the training.
+    """
+    return verb("supervise")(command=command, **options)
+
+
 @cli.command(changes=False)
 @click.argument("run")
 @ROOT

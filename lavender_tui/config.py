@@ -128,6 +128,33 @@ class PruneSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SuperviseSettings:
+    """How `lavender-tui supervise` keeps a run alive. Raises ValueError for what can't be."""
+
+    tries: int = 5
+    """Resumes in a row that save nothing new, until the run is given up."""
+
+    backoff_seconds: float = 10.0
+    """Wait before the second of them; it doubles with each further one, up to an hour."""
+
+    world_sizes: str = ""
+    """The permitted numbers of ranks, such as `1,2,4`; empty: any, up to as many as the run ever had."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.tries <= 1_000_000:
+            raise ValueError("tries")
+        parse_world_sizes(self.world_sizes)
+
+
+def parse_world_sizes(words: str) -> tuple[int, ...]:
+    """ "1,2,4" as numbers, each once, ascending; () for no words. Raises ValueError."""
+    sizes = {int(word) for word in words.split(",")} if words.strip() else set()
+    if any(not 1 <= size <= 1_000_000 for size in sizes):
+        raise ValueError(words)
+    return tuple(sorted(sizes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     root: str = "checkpoints"
     """The directory that holds runs, where none is named."""
@@ -167,6 +194,9 @@ class Config:
 
     torchrun: TorchrunSettings = TorchrunSettings()
     """Several hosts, and what happens when a rank fails, where torchrun starts the training."""
+
+    supervise: SuperviseSettings = SuperviseSettings()
+    """How `lavender-tui supervise` keeps runs alive."""
 
     def __post_init__(self) -> None:
         if min(self.poll_seconds, self.grace_seconds, self.verify_gb) <= 0:

@@ -10,6 +10,7 @@ from lavender_tui.commands.printing import put_json, put_table, say
 from lavender_tui.model import text
 from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.export import run_documents
+from lavender_tui.model.kept import kept_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import trend
 
@@ -35,6 +36,8 @@ def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> 
         return 0
     put_table(HEAD, [row(one, now) for one in runs], right=RIGHT)
     for one in runs:
+        if one.keeper is not None:
+            say(f"{one.name}: {kept_words(one.keeper, now)}")
         for warning in one.warnings:
             say(f"{one.name}: {warning}")
     return 0
@@ -78,6 +81,8 @@ def sentences(run: Run, now: float) -> str:
         parts.append(f"On {text.plural(run.world_size, 'rank')}" + (f", pid {run.pid}." if run.pid else "."))
     if run.resumed_from is not None:
         parts.append(f"Resumed from {text.clean(run.resumed_from.run.rstrip('/').rpartition('/')[2])}.")
+    if run.keeper is not None:
+        parts.append(f"{kept_words(run.keeper, now)}.")
     parts += [f"Warning: {text.clean(warning)}." for warning in run.warnings]
     return " ".join(part for part in parts if part != ".")
 

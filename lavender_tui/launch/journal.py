@@ -69,9 +69,8 @@ def note(root: str, what: str, *, run: str | None = None, who: str | None = None
         "who": who or person(),
         "facts": facts,
     }
-    try:
-        directory = open_directory(root)
-    except OSError:
+    directory = _directory_of(root)
+    if directory is None:
         return False
     try:
         return _append(directory, _line(document), may_rotate=_lock(directory))
@@ -79,6 +78,18 @@ def note(root: str, what: str, *, run: str | None = None, who: str | None = None
         return False
     finally:
         os.close(directory)
+
+
+def _directory_of(root: str) -> int | None:
+    for _ in range(20):
+        try:
+            return open_directory(root)
+        except FileNotFoundError:
+            if not os.path.isdir(root):
+                return None  # else it was empty, and removed in this instant by whoever left it
+        except OSError:
+            return None
+    return None
 
 
 def open_directory(root: str) -> int:

@@ -17,7 +17,7 @@ from importlib import import_module
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
-from lavender_tui.launch import journal, nodes
+from lavender_tui.launch import journal, keepers, nodes
 from lavender_tui.launch.files import LAUNCH, STOP
 from lavender_tui.launch.living import belongs_here, members
 from lavender_tui.launch.record import (
@@ -99,7 +99,7 @@ def stop(
     supervisor = _living_supervisor(record)
     targets = members(run_dir, record)
     if supervisor is None and not targets:
-        return _not_running(run_dir, record)
+        return _not_running(run_dir, record, who or journal.person())
     _refuse_foreign(run_dir, [*targets, *([supervisor] if supervisor is not None else [])])
     how = "kill" if kill else "interrupt" if interrupt else "graceful"
     asked = StopRecord(who=who or journal.person(), how=how, asked_at=time.time(), why=why, grace_seconds=grace)
@@ -210,7 +210,13 @@ def _nodes_here(run_dir: str) -> list[ProcessId]:
     return [supervisor for supervisor in here if supervisor is not None]
 
 
-def _not_running(run_dir: str, record: LaunchRecord | None) -> StopOutcome:
+def _not_running(run_dir: str, record: LaunchRecord | None, who: str) -> StopOutcome:
+    """There is nothing to signal; but a keeper that is about to resume it is told to let it be."""
+    keeper = keepers.tell_to_leave(run_dir, who)
+    if keeper is not None:
+        journal.note(journal.root_of(run_dir), "stop asked", run=run_dir, who=who, how="not to be resumed")
+        told = f"its keeper (pid {keeper.pid} on {keeper.host}) was told not to resume it"
+        return StopOutcome(how="not running", words=f"it isn't running; {told}")
     if record is None:
         _, reason = examine_launch(run_dir)
         told = f"its {LAUNCH} {reason}" if reason else f"it has no {LAUNCH}"

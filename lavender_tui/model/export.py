@@ -15,6 +15,7 @@ from lavender_tui.model.start import default_policy, is_training_over, policy_ep
 
 if TYPE_CHECKING:
     from lavender_tui.model.ending import StopRequest
+    from lavender_tui.model.kept import KeptBy
     from lavender_tui.model.proof import Proof
     from lavender_tui.model.usage import Usage
 
@@ -82,6 +83,7 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
     last: `run` is a path, `from_step` the step of the checkpoint that it was resumed from, null for a first start and
     where it isn't known. What an older run did after that step is not in the weights of the younger one. `request` is
     what a live run is asked for and hasn't come to yet: {what: "stop-at-next-save"|"stop-at-epoch-end", who, asked_at}.
+    `kept_by` is who resumes it when it dies: {pid, host, alive, tries, tries_left, next_try_at}.
     """
     newest, resumed, bad = run.newest, run.resumed_from, dict(run.known_bad)
     return {
@@ -105,6 +107,7 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "host": run.host,
         "resumed_from": {"run": text.utf8(resumed.run), "checkpoint": resumed.checkpoint} if resumed else None,
         "request": request_document(run.request) if run.request is not None else None,
+        "kept_by": keeper_document(run.keeper) if run.keeper is not None else None,
         "lineage": lineage_document((family or Family((run,))).ancestry(run)),
         "proof": proof_document(run.proof) if run.proof is not None else None,
         "leftovers": [process_document(one) for one in run.leftovers],
@@ -113,6 +116,18 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "checkpoints": [
             {**checkpoint_document(checkpoint), "known_bad": bad.get(checkpoint.path)} for checkpoint in run.checkpoints
         ],
+    }
+
+
+def keeper_document(keeper: KeptBy) -> dict[str, Any]:
+    """`alive` is null where that can't be seen from here."""
+    return {
+        "pid": keeper.pid,
+        "host": keeper.host,
+        "alive": keeper.is_alive,
+        "tries": keeper.tries,
+        "tries_left": keeper.tries_left,
+        "next_try_at": text.iso(keeper.next_try_at),
     }
 
 

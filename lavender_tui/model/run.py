@@ -13,6 +13,7 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.ending import StopRequest
 
 if TYPE_CHECKING:
+    from lavender_tui.model.kept import KeptBy
     from lavender_tui.model.proof import Begin, Proof
     from lavender_tui.model.usage import Usage
 
@@ -108,6 +109,7 @@ class Run:
     known_bad: tuple[tuple[str, str], ...] = ()  # (checkpoint's path, why): no default while there is another one
     warnings: tuple[str, ...] = ()
     request: StopRequest | None = None  # from request.json: what it is asked for and has not come to yet
+    keeper: KeptBy | None = None  # who resumes it when it dies; from the keepers' files beside the runs
 
     @property
     def key(self) -> str:

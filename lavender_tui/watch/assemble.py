@@ -16,6 +16,7 @@ from lavender_tui.model.state import RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.index import Index
+from lavender_tui.watch.keeping import keeper_of
 from lavender_tui.watch.listing import Found, Listing
 from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
 from lavender_tui.watch.proving import proof_of
@@ -114,6 +115,7 @@ def assemble(
         begin=tail.begin if tail is not None else None,
         proof=proof_of(listing, index, tail),
         request=facts.request,
+        keeper=keeper_of(listing.path, index),
         warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
     )
 

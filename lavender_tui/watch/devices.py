@@ -49,6 +49,14 @@ def devices_here() -> tuple[Device, ...]:
     return told if told is not None else from_proc()
 
 
+def forget() -> None:
+    """Ask the driver anew at the next question: in weeks a device can fall off the bus, or come back."""
+    with _driver.lock:
+        _driver.answer = None
+        if _driver.asking is None or not _driver.asking.is_alive():
+            _driver.asked_at = None
+
+
 def _ask(seconds: float) -> tuple[Device, ...] | None:
     """The library's answer, or None where there is none: not installed, no driver, an error, or too slow."""
     with _driver.lock:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lavender_tui.launch import journal, keepers
 from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process
 from lavender_tui.launch.seen import Memory, end_of_status
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
@@ -50,6 +51,7 @@ class Survey:
         self._behind: set[str] = set()
         self._order: tuple[Run, ...] = ()
         self._suspicion = Suspicion()
+        self._keepers_at: dict[str, int | None] = {}  # root -> mtime_ns of its directory of keepers
 
     def explore(self) -> list[str]:
         """Walk the roots again; returns the run directories that are new. Those that vanished are forgotten."""
@@ -118,16 +120,26 @@ class Survey:
 
         One stat a directory. Appending to a file or writing it anew in place doesn't show here.
         """
-        moved = [path for path in self.tree.runs if self.has_moved(path)]
+        moved = [path for path in self.tree.runs if self.has_moved(path)] + self._kept_anew()
         return moved, any(_mtime_ns(path) != mtime_ns for path, mtime_ns in self.tree.containers.items())
 
+    def _kept_anew(self) -> list[str]:
+        """Runs that are named by keepers, where some keeper came, moved on or went."""
+        found: set[str] = set()
+        for root in self.tree.containers:
+            directory = os.path.join(root, journal.DIRECTORY, keepers.DIRECTORY)
+            if (moved := _mtime_ns(directory)) != self._keepers_at.get(root):
+                self._keepers_at[root] = moved
+                found |= keepers.seen_in(root).keys()
+        return [path for path in self.tree.runs if os.path.realpath(path) in found] if found else []
+
     def restless(self) -> list[str]:
-        """Runs to look at every second: alive, being written to, or active within the last minute; the latest first."""
+        """Runs to look at every second: alive, kept alive, being written to, or active within the last minute."""
         since = time.time() - ACTIVE_SECONDS
         chosen = [
             run
             for run in self.runs.values()
-            if run.processes or run.leftovers or is_unsettled(run) or (run.last_sign_at or 0.0) > since
+            if run.processes or run.keeper or run.leftovers or is_unsettled(run) or (run.last_sign_at or 0.0) > since
         ]
         chosen.sort(key=lambda run: (bool(run.processes), run.last_activity_at or 0.0), reverse=True)
         return [run.path for run in chosen[:MOST_RESTLESS]]

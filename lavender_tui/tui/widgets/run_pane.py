@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from lavender_tui.model import text
 from lavender_tui.model.ending import stopping_words
+from lavender_tui.model.kept import kept_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
@@ -100,6 +101,9 @@ class RunPane(Widget):
             (f"   {STATE_GLYPHS[run.state]}{word} ", state_ink(run.state)),
             (reason + when, ""),
         ]
+        if run.keeper is not None:
+            ink = "warn" if run.keeper.is_alive is False else "quiet"
+            head.append((f"   {kept_words(run.keeper, time.time())}", ink))
         head += [(f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1]]
         return head
 
