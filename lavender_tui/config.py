@@ -183,6 +183,12 @@ class Config:
     readonly: bool = False
     """Only look: nothing can be started, stopped or changed, neither in the app nor by a command."""
 
+    columns: tuple[str, ...] = ()
+    """The list's columns beside the name, in order, such as `["state", "loss", "host"]`; empty: the usual."""
+
+    views: tuple[str, ...] = ()
+    """Named filters for the list, such as `["broken: state:failed | state:stalled"]`."""
+
     notify: NotifySettings = NotifySettings()
     """How news of a run are told."""
 

@@ -32,6 +32,8 @@ def run(
         ascii=settings.ascii if ascii_only is None else ascii_only,
         notices=notices,
         notify=settings.notify,
+        columns=settings.columns,
+        views=settings.views,
     )
     named = app_roots(roots, settings.root)
     return run_app(named, command=command, readonly=readonly, look=look, grace_seconds=settings.grace_seconds)

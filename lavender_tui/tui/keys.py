@@ -114,7 +114,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="list.filter", keys="slash", action="filter", label="filter", places=(LIST,),
-        changes=False, help="Show only runs whose name, stage or state matches a text or pattern; ! in front inverts",
+        changes=False, help="Show only runs that match: a word, state:failed, loss<2, stage=sft, !name; tab completes",
     ),
     Key(
         id="list.sort", keys="s", action="sort", label="sort", places=(LIST,),
@@ -125,8 +125,28 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Reverse the order",
     ),
     Key(
-        id="list.fold", keys="space", action="fold", title="fold or unfold", places=(LIST,),
+        id="list.mark", keys="space", action="mark", label="mark", places=(LIST,),
+        changes=False, help="Mark or unmark the run; esc unmarks all",
+    ),
+    Key(
+        id="list.compare", keys="c", action="compare", label="compare", places=(LIST,),
+        changes=False, help="Compare the marked runs: curves, settings, versions, losses at the same steps",
+    ),
+    Key(
+        id="list.fold", keys="left,right", action="fold", title="fold or unfold", places=(LIST,), display="← →",
         changes=False, help="Fold or unfold the runs resumed from this one",
+    ),
+    Key(
+        id="list.flat", keys="t", action="flat", title="tree or flat", places=(LIST,),
+        changes=False, help="Show resumed runs below their source, or every run in its own place",
+    ),
+    Key(
+        id="list.view", keys="v", action="next_view", title="next view", places=(LIST,),
+        changes=False, help="The next named filter, those of the settings and the saved ones",
+    ),
+    Key(
+        id="list.save_view", keys="V", action="save_view", title="save the filter as a view", places=(LIST,),
+        changes=False, help="Save the filter under a name",
     ),
     Key(
         id="log.follow", keys="f", action="follow", label="follow", places=(LOG,),
@@ -209,7 +229,7 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="This help",
     ),
     Key(
-        id="palette", keys="ctrl+p", action="app.command_palette", places=(EVERYWHERE,),
+        id="palette", keys="ctrl+p,colon", action="app.command_palette", places=(EVERYWHERE,),
         changes=False, help="Every command and every run by name; themes too",
     ),
     Key(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,24 +38,28 @@ class Sorting:
     newest_first: bool = False
 
 
-def _saved(run: Run) -> float | None:
-    return run.last_save_at
+def _of_newest(name: str) -> Callable[[Run], Any]:
+    return lambda run: getattr(run.newest, name) if run.newest else None
 
 
-def _loss(run: Run) -> float | None:
-    return run.newest.loss if run.newest else None
-
-
-def _left(run: Run) -> float | None:
-    return run.newest.remaining_hours if run.newest else None
+def _save_count(run: Run) -> int | None:
+    newest = run.newest
+    return None if newest is None else newest.save_count if newest.save_count is not None else newest.name_save_count
 
 
 SORTINGS: tuple[Sorting, ...] = (
     Sorting("newest", "name", run_order, newest_first=True),
     Sorting("state", "state", lambda run: _URGENCY.index(run.state)),
-    Sorting("loss", "loss", _loss),
-    Sorting("saved", "saved", _saved, newest_first=True),
-    Sorting("left", "left", _left),
+    Sorting("loss", "loss", _of_newest("loss")),
+    Sorting("saved", "saved", lambda run: run.last_save_at, newest_first=True),
+    Sorting("left", "left", _of_newest("remaining_hours")),
+    Sorting("stage", "stage", _of_newest("stage")),
+    Sorting("epoch", "epoch", _of_newest("epoch"), newest_first=True),
+    Sorting("saves", "saves", _save_count, newest_first=True),
+    Sorting("step", "step", _of_newest("step"), newest_first=True),
+    Sorting("world_size", "world", lambda run: run.world_size, newest_first=True),
+    Sorting("host", "host", lambda run: run.host),
+    Sorting("size", "size", lambda run: sum(one.facts.size_bytes for one in run.checkpoints), newest_first=True),
 )
 
 
@@ -68,6 +71,7 @@ class View:
     is_reversed: bool = False
     query: str = ""
     folded: frozenset[str] = field(default_factory=frozenset)
+    is_flat: bool = False  # no lineage: every run at its own place
 
     @property
     def points_up(self) -> bool:
@@ -75,38 +79,14 @@ class View:
         return self.sorting.newest_first == self.is_reversed
 
 
-def matcher(query: str) -> Callable[[Run], bool]:
-    """A test for runs: the text or pattern anywhere in name, stage, state or reason; a leading "!" inverts."""
-    wanted = query.strip()
-    inverted = wanted.startswith("!")
-    wanted = wanted[1:] if inverted else wanted
-    if not wanted:
-        return lambda _run: True
-    pattern = _pattern(wanted)
-
-    def matches(run: Run) -> bool:
-        stage = (run.newest.stage if run.newest else None) or ""
-        found = any(pattern.search(part[:1000]) for part in (run.name, stage, run.state.value))
-        return found != inverted
-
-    return matches
-
-
-def _pattern(wanted: str) -> re.Pattern[str]:
-    try:
-        return re.compile(wanted, re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError):
-        return re.compile(re.escape(wanted), re.IGNORECASE)  # half-typed patterns are plain text
-
-
-def arrange(runs: Iterable[Run], view: View) -> list[ListRow]:
+def arrange(runs: Iterable[Run], view: View, now: float = 0.0) -> list[ListRow]:
     """The rows in order: sorted sources, each followed by the runs resumed from it, indented.
 
-    A run whose source isn't shown stands for itself. With a query the matches stand in the same order.
+    A run whose source isn't shown stands for itself. With a query the matches stand in the same order. `now` (unix
+    seconds) is what the query's ages count from.
     """
-    matches = matcher(view.query)
-    shown = [run for run in runs if matches(run)]
-    children = _children(shown)
+    shown = _matching(runs, view.query, now) if view.query.strip() else list(runs)
+    children = {} if view.is_flat else _children(shown)
     nested = {run.key for below in children.values() for run in below}
     tops = [run for run in shown if run.key not in nested]
     leads = {run.key: _lead(run, children, view.sorting) for run in tops}
@@ -114,6 +94,13 @@ def arrange(runs: Iterable[Run], view: View) -> list[ListRow]:
     for top in _sorted(tops, view, lambda run: leads[run.key]):
         _append(top, children, view, rows)
     return rows
+
+
+def _matching(runs: Iterable[Run], query: str, now: float) -> list[Run]:
+    from lavender_tui.model.query import compile_query  # only with a query: the first frame doesn't pay for it
+
+    matches = compile_query(query, now=now)
+    return [run for run in runs if matches(run)]
 
 
 def _children(runs: Sequence[Run]) -> dict[str, list[Run]]:

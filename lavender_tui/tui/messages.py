@@ -219,3 +219,11 @@ class SearchEnded(Message):
     """The search is typed to its end: look for `words`."""
 
     words: str
+
+
+class ViewsRead(Message):
+    """The named views, name → query."""
+
+    def __init__(self, views: dict[str, str]) -> None:
+        super().__init__()
+        self.views = views

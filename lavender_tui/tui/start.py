@@ -23,6 +23,10 @@ class Look:
     ascii: bool = False
     notices: tuple[str, ...] = ()
     notify: NotifySettings | None = None
+    columns: tuple[str, ...] = ()
+    """Keys of the list's columns beside the name, in order; empty for the usual ones."""
+    views: tuple[str, ...] = ()
+    """`NAME: QUERY`, named filters."""
 
 
 def run_app(

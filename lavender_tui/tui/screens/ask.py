@@ -14,6 +14,8 @@ from textual.widgets import Static
 from lavender_tui.model.text import clean
 
 if TYPE_CHECKING:
+    from textual.widgets import Input
+
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
@@ -62,6 +64,28 @@ class Ask(ModalScreen["bool | None"]):
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
+
+
+class AskName(ModalScreen["str | None"]):
+    """A question that is answered with a name; escape or no name: None."""
+
+    BINDINGS = [("escape", "dismiss(None)", "Back")]  # noqa: RUF012
+
+    def __init__(self, question: str, *, detail: str = "") -> None:
+        super().__init__()
+        self._question, self._detail = clean(question, 400), clean(detail, 600)
+
+    def compose(self) -> ComposeResult:
+        from textual.widgets import Input
+
+        with Vertical(id="box"):
+            yield Static(Text(self._question, style="bold"), markup=False)
+            yield Static(Text(self._detail), classes="detail", markup=False)
+            yield Input(placeholder="a name", compact=True, max_length=40)
+            yield Static(Text("enter saves   esc back"), classes="answers", markup=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip() or None)
 
 
 class Document(ModalScreen[None]):

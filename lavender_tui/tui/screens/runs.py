@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.reactive import var
 from textual.screen import Screen
 
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
-from lavender_tui.tui.listing import SORTINGS, View, arrange, continuations, counts
-from lavender_tui.tui.messages import FilterTyped
-from lavender_tui.tui.screens.run_actions import RunActions
+from lavender_tui.tui.listing import arrange, continuations, counts
+from lavender_tui.tui.screens.list_view import ListView
 from lavender_tui.tui.widgets.empty import EmptyList
 from lavender_tui.tui.widgets.hint import HintLine
 from lavender_tui.tui.widgets.inks import INKS, shown_path
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.run_pane import RunPane
-from lavender_tui.tui.widgets.run_table import RunTable
+from lavender_tui.tui.widgets.run_table import USUAL, RunTable
 from lavender_tui.tui.widgets.top_bar import TopBar, count_spans
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ _BARS = 6  # lines of the bars, the titles and some air
 _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
 
 
-class RunsScreen(RunActions, Screen[None]):
+class RunsScreen(ListView, Screen[None]):
     """The screen that everything starts from."""
 
     COMPONENT_CLASSES = INKS
@@ -46,11 +44,8 @@ class RunsScreen(RunActions, Screen[None]):
     BINDINGS = [*keys.bindings(keys.LIST), ("escape", "clear_filter", "Clear the filter")]  # noqa: RUF012
     AUTO_FOCUS = "RunTable"
 
-    view: var[View] = var(View())
-
     def __init__(self) -> None:
         super().__init__()
-        self._runs: tuple[Run, ...] = ()
         self._mode = ""
         self._notes: tuple[str, ...] = ()
         self._awaited: str | None = None
@@ -58,7 +53,7 @@ class RunsScreen(RunActions, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield TopBar(id="top")
-        yield RunTable(id="runs")
+        yield RunTable(self.lavender.look.columns or USUAL, id="runs")
         yield EmptyList(self.lavender.roots, id="empty")
         yield RunPane(id="pane")
         if self.lavender.hint:
@@ -68,6 +63,7 @@ class RunsScreen(RunActions, Screen[None]):
     def on_mount(self) -> None:
         self._show_top()
         self.set_interval(1.0, self._tick)
+        self.call_after_refresh(self.read_views)
         if self.lavender.snapshot is not None:
             self.show_snapshot(self.lavender.snapshot)
 
@@ -89,7 +85,7 @@ class RunsScreen(RunActions, Screen[None]):
 
     def _refresh_rows(self) -> None:
         table = self.query_one(RunTable)
-        table.set_rows(arrange(self._runs, self.view), self.view)
+        table.set_rows(arrange(self._runs, self.view, time.time()), self.view, self.marked)
         has_rows = bool(table.keys)
         self.set_class(not has_rows, "-empty")
         self._fit_pane()
@@ -171,58 +167,15 @@ class RunsScreen(RunActions, Screen[None]):
     def _opened(self) -> None:
         self.action_open()
 
-    @on(LineTable.HeadClicked)
-    def _sort_by(self, event: LineTable.HeadClicked) -> None:
-        chosen = next((one for one in SORTINGS if one.column == event.column), None)
-        if chosen is self.view.sorting:
-            self.action_reverse()
-        elif chosen is not None:
-            self.view = replace(self.view, sorting=chosen, is_reversed=False)
-
     # What is shown
 
     def watch_view(self) -> None:
         if self.is_mounted:
             self._refresh_rows()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("filter", "sort", "reverse", "fold"):
-            return bool(self._runs)
-        return super().check_action(action, parameters)
-
-    def action_sort(self) -> None:
-        after = SORTINGS[(SORTINGS.index(self.view.sorting) + 1) % len(SORTINGS)]
-        self.view = replace(self.view, sorting=after, is_reversed=False)
-
-    def action_reverse(self) -> None:
-        self.view = replace(self.view, is_reversed=not self.view.is_reversed)
-
-    def action_fold(self) -> None:
-        row = self.query_one(RunTable).cursor_row
-        if row is not None and row.descendants:
-            self.view = replace(self.view, folded=self.view.folded ^ {row.run.key})
-
-    async def action_filter(self) -> None:
-        """The line to type in is made when it is first wanted."""
-        if not self.query("#filter"):
-            from lavender_tui.tui.widgets.filter_line import FilterLine
-
-            await self.mount(FilterLine(id="filter"), before="#keys")
-        self.add_class("-filtering")
-        self.query_one("#filter").focus()
-
-    def on_filter_typed(self, message: FilterTyped) -> None:
-        self.view = replace(self.view, query=message.query)
-
-    def on_filter_ended(self) -> None:
-        self.set_class(bool(self.view.query), "-filtering")
-        self.query_one(RunTable).focus()
-
-    async def action_clear_filter(self) -> None:
-        await self.query("#filter").remove()
-        self.view = replace(self.view, query="")
-        self.remove_class("-filtering")
-        self.query_one(RunTable).focus()
+    def watch_marked(self) -> None:
+        if self.is_mounted:
+            self._refresh_rows()
 
     def action_rescan(self) -> None:
         self.lavender.feed.rescan_soon()

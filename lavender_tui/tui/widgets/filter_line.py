@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from textual import on
+from textual.binding import Binding
+from textual.suggester import Suggester
 from textual.widgets import Input
 
+from lavender_tui.model.query import complete
+from lavender_tui.model.run import Run
 from lavender_tui.tui.messages import FilterEnded, FilterTyped
+
+_HINT = "state:failed  loss<2  stage=sft  saved<1h  lr=3e-4  !name   a word: anywhere   | either   tab completes"
+
+
+class _Completion(Suggester):
+    """What the last word could become, shown behind the cursor."""
+
+    def __init__(self, runs: Callable[[], Sequence[Run]]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._runs = runs
+
+    async def get_suggestion(self, value: str) -> str | None:
+        if not value or value.endswith(" "):
+            return None
+        return next((one for one in complete(value, self._runs(), most=20) if one.startswith(value)), None)
 
 
 class FilterLine(Input):
-    """Says each change at once; enter ends the typing and keeps the filter."""
+    """Says each change at once; tab goes through what the word could become, enter keeps the filter."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(placeholder="text or pattern in name, stage or state; ! inverts", id=id, compact=True)
+    BINDINGS = [Binding("tab", "complete", "Complete", show=False)]  # noqa: RUF012
+
+    def __init__(self, runs: Callable[[], Sequence[Run]], *, id: str) -> None:
+        super().__init__(placeholder=_HINT, id=id, compact=True, suggester=_Completion(runs))
+        self._all_runs = runs
+        self._offers: list[str] = []
+
+    def action_complete(self) -> None:
+        """The first way to go on, at the next press the next one, at the end what was typed."""
+        if self.value not in self._offers:
+            self._offers = [*complete(self.value, self._all_runs()), self.value]
+            at = -1
+        else:
+            at = self._offers.index(self.value)
+        self.value = self._offers[(at + 1) % len(self._offers)]
+        self.cursor_position = len(self.value)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:

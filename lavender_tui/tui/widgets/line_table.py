@@ -158,6 +158,11 @@ class LineTable(ScrollView, can_focus=True):
     def keys(self) -> Sequence[str]:
         return self._keys
 
+    @property
+    def shown_columns(self) -> Sequence[Column]:
+        """Those that fit."""
+        return [column for column, _ in self._layout]
+
     def set_keys(self, keys: list[str]) -> None:
         """New rows. The cursor stays on its row, lines that say the same aren't repainted."""
         at = self.cursor_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from lavender_tui.model import series, text
@@ -17,26 +18,39 @@ from lavender_tui.tui.themes import STATE_GLYPHS, state_ink, state_words
 from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
 
 _NAME_LEAST, _NAME_USUAL, _NAME_MOST = 12, 26, 60
-_TREND_WIDTH = 10
+_TREND_WIDTH, _TREND_KEEP = 10, 55
 _ALIVE = (RunState.RUNNING, RunState.STALLED)
 
 
+_COLUMNS: tuple[Column, ...] = (
+    Column(key="state", title="STATE", width=10, keep=99),
+    Column(key="stage", title="STAGE", width=8, keep=60),
+    Column(key="epoch", title="EPOCH", width=6, right=True, keep=80),
+    Column(key="saves", title="SAVES", width=5, right=True, keep=75),
+    Column(key="loss", title="LOSS", width=8, right=True, keep=85),
+    Column(key="trend", title="TREND", width=_TREND_WIDTH, keep=_TREND_KEEP),
+    Column(key="saved", title="SAVED", width=ages.AGE_WIDTH, right=True, keep=90),
+    Column(key="left", title="LEFT", width=6, right=True, keep=50),
+    Column(key="world", title="WORLD", width=5, right=True, keep=45),
+    Column(key="pid", title="PID", width=7, right=True, keep=40),
+    Column(key="step", title="STEP", width=8, right=True, keep=70),
+    Column(key="lr", title="LR", width=8, right=True, keep=39),
+    Column(key="size", title="SIZE", width=7, right=True, keep=38),
+    Column(key="host", title="HOST", width=12, keep=37),
+    Column(key="started", title="STARTED", width=ages.AGE_WIDTH, right=True, keep=36),
+    Column(key="format", title="FORMAT", width=10, keep=35),
+    Column(key="why", title="WHY", width=24, keep=10, grows_to=200),
+)
+USUAL = ("state", "stage", "epoch", "saves", "loss", "trend", "saved", "left", "world", "pid", "why")
+KNOWN = tuple(column.key for column in _COLUMNS)
+
+
 @cache
-def _fixed(saved: int) -> tuple[Column, ...]:
-    """The columns beside the name, that of the ages `saved` cells wide."""
-    return (
-        Column(key="state", title="STATE", width=10, keep=99),
-        Column(key="stage", title="STAGE", width=8, keep=60),
-        Column(key="epoch", title="EPOCH", width=6, right=True, keep=80),
-        Column(key="saves", title="SAVES", width=5, right=True, keep=75),
-        Column(key="loss", title="LOSS", width=8, right=True, keep=85),
-        Column(key="trend", title="TREND", width=_TREND_WIDTH, keep=55),
-        Column(key="saved", title="SAVED", width=saved, right=True, keep=90),
-        Column(key="left", title="LEFT", width=6, right=True, keep=50),
-        Column(key="world", title="WORLD", width=5, right=True, keep=45),
-        Column(key="pid", title="PID", width=7, right=True, keep=40),
-        Column(key="why", title="WHY", width=24, keep=10, grows_to=200),
-    )
+def _chosen(wanted: tuple[str, ...], age_width: int) -> tuple[Column, ...]:
+    """The columns beside the name, in the order that is wanted; those of ages `age_width` cells wide."""
+    named = {column.key: column for column in _COLUMNS}
+    chosen = [named[key] for key in dict.fromkeys(wanted) if key in named]
+    return tuple(replace(one, width=age_width) if one.key in ("saved", "started") else one for one in chosen)
 
 
 class RunTable(LineTable):
@@ -44,24 +58,32 @@ class RunTable(LineTable):
 
     BINDING_GROUP_TITLE = "Rows"
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, wanted: Sequence[str] = USUAL, *, id: str | None = None) -> None:
+        """`wanted`: keys of the columns beside the name, in order; those that aren't KNOWN are left out."""
         super().__init__(id=id)
         self._rows: list[ListRow] = []
         self._view = View()
+        self._marked: frozenset[str] = frozenset()
         self._name_width = _NAME_USUAL
-        self._fixed = _fixed(ages.AGE_WIDTH)
+        self._wanted = tuple(wanted)
+        self._fixed = _chosen(self._wanted, ages.AGE_WIDTH)
 
-    def set_rows(self, rows: list[ListRow], view: View) -> None:
+    def set_rows(self, rows: list[ListRow], view: View, marked: frozenset[str] = frozenset()) -> None:
         """Show these rows; only lines that say something new are repainted."""
-        self._rows = rows
+        self._rows, self._marked = rows, marked
         if (view.sorting, view.is_reversed) != (self._view.sorting, self._view.is_reversed):
             self.refresh_head()
         self._view = view
         self._name_width = _name_width(rows)
         now = time.time()
         is_odd = any((at := ages.last_save(row.run)) is not None and ages.is_odd(at, now) for row in rows)
-        self._fixed = _fixed(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
+        self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
         self.set_keys([row.run.key for row in rows])
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Keys of the columns beside the name, in order, those that don't fit as well."""
+        return self._wanted
 
     @property
     def cursor_run(self) -> Run | None:
@@ -84,7 +106,8 @@ class RunTable(LineTable):
         return Cell(f"{indent}{column.title}{arrow}", "accent" if is_sorted else "title")
 
     def cells(self, index: int) -> Mapping[str, Cell]:
-        return run_cells(self._rows[index], time.time())
+        row = self._rows[index]
+        return run_cells(row, time.time(), is_marked=row.run.key in self._marked)
 
 
 def _name_width(rows: Sequence[ListRow]) -> int:
@@ -95,21 +118,20 @@ def _name_width(rows: Sequence[ListRow]) -> int:
 def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
     """Cells of the names: the usual ones; up to `wanted` where that costs no column that is kept longer than TREND."""
     usual = min(wanted, _NAME_USUAL)
-    trend = next(column.keep for column in fixed if column.key == "trend")
     left = width - usual
     for column in sorted(fixed, key=lambda one: -one.keep):
-        if column.keep <= trend or column.width + GAP > left:
+        if column.keep <= _TREND_KEEP or column.width + GAP > left:
             break
         left -= column.width + GAP
     return min(wanted, usual + max(0, left))
 
 
-def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
+def run_cells(row: ListRow, now: float, *, is_marked: bool = False) -> Mapping[str, Cell]:
     """What a run's line says at the time `now` (unix seconds)."""
     run, newest = row.run, row.run.newest
     is_quiet = run.state not in _ALIVE
     return {
-        "name": _name(row),
+        "name": _name(row, is_marked),
         "state": _state(run),
         "why": _why(run, now),
         "saved": _since(ages.last_save(run), now, "quiet" if is_quiet else ""),
@@ -118,6 +140,10 @@ def run_cells(row: ListRow, now: float) -> Mapping[str, Cell]:
         "trend": Cell(
             series.trend((point.loss for point in run.losses), _TREND_WIDTH), "quiet" if is_quiet else "accent"
         ),
+        "size": _known(text.size(sum(one.facts.size_bytes for one in run.checkpoints) or None), "quiet"),
+        "host": _known(text.clean(run.host, 40) if run.host else text.NONE, "quiet"),
+        "started": _since(run.started_at, now, "quiet"),
+        "format": Cell(text.clean(run.format, 40), "quiet"),
         **(_progress(newest) if newest else _unsaved(run)),
     }
 
@@ -141,7 +167,7 @@ def _why(run: Run, now: float) -> Cell:
     return Cell(f"{mark[0]}  {reason}", "quiet")
 
 
-_CONTENT = ("stage", "epoch", "saves", "loss", "left")
+_CONTENT = ("stage", "epoch", "saves", "loss", "left", "step", "lr")
 _NOTHING: Mapping[str, Cell] = {key: Cell(text.NONE, "faint") for key in _CONTENT}
 _UNREAD: Mapping[str, Cell] = {key: Cell("…", "faint") for key in _CONTENT}
 
@@ -171,6 +197,8 @@ def _progress(newest: Checkpoint) -> Mapping[str, Cell]:
         "saves": _known(text.save_count(count)),
         "loss": _known(short_loss(newest.loss, newest.loss_text), "bad" if newest.loss is None else ""),
         "left": _known(text.hours(newest.remaining_hours)),
+        "step": _known(text.count(newest.step)),
+        "lr": _known(text.NONE if newest.lr is None else f"{newest.lr:.3g}"),
     }
 
 
@@ -193,13 +221,14 @@ def _stage(newest: Checkpoint) -> Cell:
     return Cell(text.clean(newest.stage, 40))
 
 
-def _name(row: ListRow) -> Cell:
-    name = text.clean(row.run.name, 200)
+def _name(row: ListRow, is_marked: bool) -> Cell:
+    name, ink = text.clean(row.run.name, 200), "accent" if is_marked else ""
     if row.depth:
         lead = row.lead or "  " * row.depth + "└ "
-        return Cell(name, elide="middle", lead=lead[:-1] + "▸" if row.is_folded else lead)
-    fold = ("▸ " if row.is_folded else "▾ ") if row.descendants else "  "
-    return Cell(name, elide="middle", lead=fold)
+        lead = lead[:-1] + "▸" if row.is_folded else lead
+    else:
+        lead = ("▸ " if row.is_folded else "▾ ") if row.descendants else "  "
+    return Cell(name, ink, elide="middle", lead=lead + "◆ " if is_marked else lead)
 
 
 def _since(moment: float | None, now: float, ink: str) -> Cell:
