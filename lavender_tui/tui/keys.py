@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-LIST, RUN, RESUME, LOG, EVERYWHERE = "list", "run", "resume", "log", "everywhere"
+LIST, RUN, RESUME, LOG, COMPARE, EVERYWHERE = "list", "run", "resume", "log", "compare", "everywhere"
 PLACES = {
     LIST: "The list of runs",
     RUN: "A run's page",
     RESUME: "The resume sheet",
     LOG: "The log",
+    COMPARE: "The comparison",
     EVERYWHERE: "Everywhere",
 }
 _GLYPHS = {
@@ -201,6 +202,14 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the path of the run or of the log; in the log the error or match that a key went to",
     ),
     Key(
+        id="compare.scroll", keys="j,down", action="scroll(1)", display="j k", title="scroll", places=(COMPARE,),
+        changes=False, help="Scroll through the differences; g and G to the ends",
+    ),
+    Key(
+        id="compare.copy", keys="y", action="copy_text", label="copy", places=(COMPARE,),
+        changes=False, help="Copy the whole comparison as text",
+    ),
+    Key(
         id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
         changes=False, help="Look at the disk now",
     ),
@@ -221,7 +230,7 @@ TABLE: tuple[Key, ...] = (
         places=(RESUME,), changes=False, help="Scroll to the checks and the command where they don't fit",
     ),
     Key(
-        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG),
+        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG, COMPARE),
         changes=False, help="Back; in the list: clear the filter",
     ),
     Key(

@@ -12,7 +12,9 @@ from textual.app import App, ComposeResult
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.screens.ask import AskName
 from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.start import Look
 from lavender_tui.tui.widgets.line_table import Cell
 from lavender_tui.tui.widgets.run_table import RunTable
 from tests.tui import runs
@@ -112,7 +114,7 @@ async def test_sorting_keeps_the_choice_and_marks_the_column(play: Play, root: P
         under = table(pilot).cursor_key
         await press(pilot, "s")
         assert any("STATE↑" in line for line in lines_of(pilot.app))
-        await press(pilot, "s")
+        await press(pilot, "s", "s", "s", "s")
         assert any("LOSS↑" in line for line in lines_of(pilot.app))
         order = [key.rsplit("/", 1)[-1] for key in table(pilot).keys]
         assert order[0] == "run-2026-04-20_22-41-55" and order[-1] == "run-2026-04-18_08-00-00"
@@ -137,12 +139,52 @@ async def test_filter_by_text_pattern_and_its_inverse(play: Play, root: Path) ->
         assert len(table(pilot).keys) == 5 and not pilot.app.screen.has_class("-filtering")
 
 
-async def test_fold_hides_the_lineage(play: Play, root: Path) -> None:
+async def test_fold_hides_the_lineage_and_flat_has_none(play: Play, root: Path) -> None:
     async with play(root) as pilot:
-        await press(pilot, "space")
+        await press(pilot, "left")
         assert f"▸ {FAILED}" in text_of(pilot.app) and len(table(pilot).keys) == 4
-        await press(pilot, "space")
+        await press(pilot, "right")
         assert f"└ {AGAIN}" in text_of(pilot.app)
+        await press(pilot, "t")
+        assert "└" not in text_of(pilot.app).split("───")[0] and len(table(pilot).keys) == 5
+
+
+async def test_a_query_is_completed_and_kept(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "slash", *"sta", "tab")
+        line = pilot.app.screen.query_one("#filter")
+        assert line.value == "state:"
+        await press(pilot, *"fa", "tab")
+        assert line.value == "state:failed" and [key.rsplit("/", 1)[-1] for key in table(pilot).keys] == [FAILED]
+        await press(pilot, "enter", "slash")
+        assert pilot.app.screen.query_one("#filter").value == "state:failed"
+        await press(pilot, *" loss<1")
+        assert not table(pilot).keys
+
+
+async def test_views_are_saved_and_gone_through(play: Play, root: Path, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    async with play(root, look=Look(views=("sft: stage=sft",))) as pilot:
+        await press(pilot, "slash", *"loss<1", "enter", "V")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AskName), "the question")
+        await press(pilot, *"good", "enter")
+        await until_shown(pilot, "Saved good")
+        await press(pilot, "escape")
+        for query in ("stage=sft", "loss<1", ""):
+            await press(pilot, "v")
+            assert pilot.app.screen.view.query == query
+    async with play(root) as pilot:  # it is there the next time
+        await until(pilot, lambda: pilot.app.screen._views, "the views read")
+        await press(pilot, "v")
+        assert pilot.app.screen.view.query == "loss<1"
+
+
+async def test_columns_come_from_the_settings_in_their_order(play: Play, root: Path) -> None:
+    async with play(root, look=Look(columns=("loss", "state", "step", "no such", "host"))) as pilot:
+        head = next(line for line in lines_of(pilot.app) if "RUN" in line)
+        assert head.split()[1:] == ["LOSS", "STATE", "STEP", "HOST"]
+        await press(pilot, "s")
+        assert any("LOSS↑" in line for line in lines_of(pilot.app))
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)], ids=str)

@@ -35,7 +35,7 @@ class FilterLine(Input):
     BINDINGS = [Binding("tab", "complete", "Complete", show=False)]  # noqa: RUF012
 
     def __init__(self, runs: Callable[[], Sequence[Run]], *, id: str) -> None:
-        super().__init__(placeholder=_HINT, id=id, compact=True, suggester=_Completion(runs))
+        super().__init__(placeholder=_HINT, id=id, compact=True, suggester=_Completion(runs), select_on_focus=False)
         self._all_runs = runs
         self._offers: list[str] = []
 

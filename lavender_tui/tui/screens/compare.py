@@ -1,0 +1,221 @@
+"""Marked runs side by side: their curves in one plot, and what differs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, VerticalScroll
+from textual.message import Message
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from lavender_tui.model import text
+from lavender_tui.model.compare import Section, compare
+from lavender_tui.model.run import Run
+from lavender_tui.tui import keys
+from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.widgets.curve import roomy
+from lavender_tui.tui.widgets.inks import INKS, Span, fit
+from lavender_tui.tui.widgets.key_bar import KeyBar
+from lavender_tui.tui.widgets.lines import Lines
+from lavender_tui.tui.widgets.loss_plot import drawable
+
+if TYPE_CHECKING:
+    from textual_plot import PlotWidget
+
+    from lavender_tui.tui.app import LavenderApp
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
+
+MOST = 6  # columns, and curves that can be told apart
+LETTERS = "ABCDEF"
+_LABEL, _LEAST = 16, 12  # cells of a line's name, and of each run's column
+_INKS = ("accent", "warn", "good", "bad", "strong", "quiet")
+_COLOURS = ("primary", "warning", "success", "error", "foreground", "secondary")
+_ANSI = ("blue", "yellow", "cyan", "red", "white", "magenta")
+
+
+class CompareScreen(Screen[None]):
+    """Live: the runs are looked up again in every snapshot."""
+
+    COMPONENT_CLASSES = INKS
+    PLACE = keys.COMPARE
+    BINDINGS = [  # noqa: RUF012
+        *keys.bindings(keys.COMPARE),
+        ("k,up", "scroll(-1)", "Up"),
+        ("g,home", "ends(False)", "First line"),
+        ("G,end", "ends(True)", "Last line"),
+    ]
+    AUTO_FOCUS = "#differences"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        super().__init__()
+        self._runs = list(runs[:MOST])
+        self._left_out = len(runs) - len(self._runs)
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="title")
+        yield Overlay(id="overlay")
+        with VerticalScroll(id="differences"):
+            yield Lines(hang=_LABEL + 2, id="sections")
+        yield KeyBar(keys.COMPARE, id="keys")
+
+    def on_mount(self) -> None:
+        self._show()
+
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
+        now = {run.key: run for run in snapshot.runs}
+        found = [now.get(run.key, run) for run in self._runs]
+        if found != self._runs:
+            self._runs = found
+            self._show()
+
+    def on_resize(self) -> None:
+        if self.is_mounted:
+            self._show()
+
+    def _show(self) -> None:
+        head: list[Span] = [(" compare  ", "accent"), (text.plural(len(self._runs), "run"), "strong")]
+        if self._left_out:
+            head.append((f"   the first {MOST} of those marked", "quiet"))
+        self.query_one("#title", Lines).show([head])
+        self.query_one(Overlay).show(self._runs)
+        width = max(20, self.query_one("#differences").scrollable_content_region.width or self.size.width - 2)
+        self.query_one("#sections", Lines).show(section_lines(compare(self._runs), self._runs, width))
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one("#differences").scroll_relative(y=lines, animate=False)
+
+    def action_ends(self, is_end: bool) -> None:
+        body = self.query_one("#differences")
+        body.scroll_to(y=body.max_scroll_y if is_end else 0, animate=False)
+
+    def action_copy_text(self) -> None:
+        """The differences as text, whole, whatever fits on the screen."""
+        lines = section_lines(compare(self._runs), self._runs, 200)
+        words = "\n".join("".join(part for part, _ in line).rstrip() for line in lines)
+        cast("LavenderApp", self.app).copy(words, "the comparison")
+
+    def action_back(self) -> None:
+        self.app.pop_screen()
+
+
+def section_lines(sections: Sequence[Section], runs: Sequence[Run], width: int) -> list[list[Span]]:
+    """Every section as lines of at most `width` cells, a column a run."""
+    room = max(_LEAST, (width - _LABEL) // max(1, len(runs)) - 2)
+    lines = [_names(runs, room)]
+    for section in sections:
+        lines += [[], [(section.title, "title"), *_same(section)]]
+        for line in section.lines:
+            if section.title == "command":
+                lines += [_one(LETTERS[at], value, _INKS[at]) for at, value in enumerate(line.values)]
+                continue
+            ink = "strong" if line.differs else ""
+            cells: list[Span] = [(fit(text.clean(line.name, 80), _LABEL, elide="middle"), "quiet")]
+            for value in line.values:
+                cells += [("  ", ""), (fit(text.clean(value, 200) or text.NONE, room), ink if value else "faint")]
+            lines.append(cells)
+    return lines
+
+
+def _names(runs: Sequence[Run], room: int) -> list[Span]:
+    spans: list[Span] = [(" " * _LABEL, "")]
+    for at, run in enumerate(runs):
+        spans += [("  ", ""), (f"{LETTERS[at]} ", _INKS[at])]
+        spans += [(f"{STATE_GLYPHS[run.state]} ", state_ink(run.state))]
+        spans.append((fit(text.clean(run.name, 80), room - 4, elide="middle"), "strong"))
+    return spans
+
+
+def _one(letter: str, words: str, ink: str) -> list[Span]:
+    return [(f"{letter}  ", ink), (text.clean(words, 1_000) or text.NONE, "" if words else "faint")]
+
+
+def _same(section: Section) -> list[Span]:
+    return [(f"   {section.same:,} the same", "faint")] if section.same else []
+
+
+class Overlay(Container):
+    """The losses of several runs in one plot; each curve ends in its letter, so that no colour is needed."""
+
+    class Loaded(Message):
+        """The plotting library is there."""
+
+        def __init__(self, kind: type[PlotWidget]) -> None:
+            super().__init__()
+            self.kind = kind
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._runs: list[Run] = []
+        self._plot: PlotWidget | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Lines(id="overlay-title")
+
+    def on_mount(self) -> None:
+        self._load()
+
+    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
+    def _load(self) -> None:
+        from textual_plot import PlotWidget
+
+        self.post_message(self.Loaded(PlotWidget))
+
+    @on(Worker.StateChanged)
+    def _load_ended(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR:
+            words = f"can't be drawn: {text.clean(event.worker.error, 200)}"
+            self.query_one("#overlay-title", Lines).show([[(words, "quiet")]])
+
+    async def on_overlay_loaded(self, message: Loaded) -> None:
+        plot = message.kind(allow_pan_and_zoom=False)
+        plot.can_focus = False
+        await self.mount(plot)
+        plot.margin_top, plot.margin_bottom = 0, 2
+        self._plot = plot
+        self._draw()
+
+    def show(self, runs: Sequence[Run]) -> None:
+        self._runs = list(runs)
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        width = self.size.width
+        if self._plot is None or width < 20:
+            return
+        units = {run.losses_by for run in self._runs}
+        curves = [drawable(run.losses, width) for run in self._runs]
+        self._plot.clear()
+        self._plot.display = any(curves)
+        note = " (some count saves, some steps)" if len(units) > 1 else ""
+        words = f"  by {' and '.join(sorted(units))}{note}"
+        self.query_one("#overlay-title", Lines).show([[("LOSS", "title"), (words, "quiet")]])
+        points = [point for curve in curves for point in curve]
+        if not points:
+            return
+        from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
+
+        first, last = min(x for x, _ in points), max(x for x, _ in points)
+        self._plot.set_xlimits(first, last + ((last - first) * 0.03 or 1))  # room for the letters
+        self._plot.set_ylimits(*roomy(min(y for _, y in points), max(y for _, y in points)))
+        for at, curve in enumerate(curves):
+            if len(set(curve)) > 1:
+                steps, losses = [x for x, _ in curve], [y for _, y in curve]
+                self._plot.plot(steps, losses, line_style=self._style(at), hires_mode=HiResMode.BRAILLE)
+        for at, curve in enumerate(curves):
+            if curve:
+                x, y = curve[-1]
+                self._plot.scatter([x], [y], marker=LETTERS[at], marker_style=self._style(at))
+
+    def _style(self, at: int) -> Any:
+        if self.app.current_theme.ansi:
+            return _ANSI[at]
+        return self.app.theme_variables.get(_COLOURS[at], "white")

@@ -1,0 +1,48 @@
+"""Marked runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.tui.screens.compare import CompareScreen
+from lavender_tui.tui.screens.runs import RunsScreen
+from tests.tui import runs
+from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
+
+
+@pytest.mark.parametrize("size", [SMALL, (120, 40), LARGE], ids=str)
+async def test_marked_runs_are_compared(play: Play, root: Path, size: tuple[int, int]) -> None:
+    async with play(root, size=size) as pilot:
+        assert pilot.app.screen.check_action("compare", ()) is False
+        await press(pilot, "space", "space", "space")
+        assert "◆" in text_of(pilot.app) and len(pilot.app.screen.marked) == 3
+        await press(pilot, "c")
+        await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "the comparison")
+        await until_shown(pilot, "LOSS  by")
+        shown = text_of(pilot.app)
+        assert "3 runs" in shown and "A ✗" in shown and "B ■" in shown and "stage" in shown
+        await press(pilot, "G", "g", "j", "k", "escape")
+        assert isinstance(pilot.app.screen, RunsScreen) and len(pilot.app.screen.marked) == 3
+        await press(pilot, "escape")
+        assert not pilot.app.screen.marked
+
+
+async def test_it_is_live_and_copies_all_of_it(play: Play, root: Path) -> None:
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "space", "space", "c")
+        await until_shown(pilot, "compare")
+        runs.save(root / "run-2026-04-24_18-53-41", 61, loss=1.2345)
+        await until_shown(pilot, "1.2345")
+        await press(pilot, "y")
+        assert "1.2345" in pilot.app.clipboard and "lowest loss" in pilot.app.clipboard
+
+
+async def test_hostile_names_are_text(play: Play, hostile_root: Path) -> None:
+    async with play(hostile_root, size=LARGE) as pilot:
+        for _ in range(8):
+            await press(pilot, "space")
+        await press(pilot, "c")
+        await until_shown(pilot, "the first 6 of those marked")
+        assert all(line.isprintable() for line in text_of(pilot.app).split("\n"))
