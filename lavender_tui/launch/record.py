@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 SCHEMA = 1
+GOES_ON = "requeue"  # in exit.json, `stop.how`: Slurm queued the job again, and the training goes on in it
 _Record = TypeVar("_Record")
 
 
@@ -286,7 +287,15 @@ def end_facts(run_dir: str) -> EndFacts | None:
         stop_at=stop.at if stop else None,
         stop_asked_at=stop.asked_at if stop else None,
         grace_seconds=stop.grace_seconds if stop else None,
+        **_told_by_end(ended, stop),
     )
+
+
+def _told_by_end(ended: ExitRecord | None, stop: StopRecord | None) -> dict[str, Any]:
+    """Why it was stopped, and does its job go on? Where `stop.json` is, that says why."""
+    told = (ended.stop or {}) if ended is not None and stop is None else {}
+    why = stop.why if stop is not None else told.get("why")
+    return {"stop_why": why if isinstance(why, str) else None, "goes_on": told.get("how") == GOES_ON}
 
 
 def _was_heard(run_dir: str, ended: ExitRecord, stop: StopRecord) -> bool:

@@ -23,12 +23,12 @@ if __name__ == "__main__":  # by its path: the package isn't on the interpreter'
 from lavender_tui.checkpoints.names import is_checkpoint_name
 from lavender_tui.launch import cause
 from lavender_tui.launch.files import EXIT, STOP, encode, read_document, write_atomically
+from lavender_tui.launch.record import GOES_ON
 from lavender_tui.launch.slurm_state import query_environment, requeue_codes
 
 REQUEUE_CODE = 99
 GRAIN_SECONDS = 90.0  # Slurm's signal comes up to a minute early, and a save takes its time
 ASKING_SECONDS = 20.0
-GOES_ON = "requeue"  # in exit.json, `stop.how`: the job is queued again, and the training goes on in it
 METRICS = "metrics.jsonl"
 
 

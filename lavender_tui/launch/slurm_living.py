@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 
-from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
-from lavender_tui.launch.slurm_end import GOES_ON
+from lavender_tui.launch.record import GOES_ON, LaunchRecord, read_exit, read_launch
 from lavender_tui.launch.slurm_state import ControllerAway, ask
 from lavender_tui.model.job import Job, words
 

@@ -160,6 +160,8 @@ def saved_since(newest: Checkpoint | None, asked_at: float | None) -> str | None
 def stopped_words(end: EndFacts, newest: Checkpoint | None) -> str:
     """How a run that was asked to end did so, and what was lost by it."""
     by = f" by {end.stop_by}" if end.stop_by else ""
+    if end.stop_by == "Slurm" and end.stop_why:
+        return f"{end.stop_why}{'; its job waits to go on, or went on' if end.goes_on else ''} (Slurm)"
     if end.stop_at:
         return f"stopped {end.stop_at}" + (f", asked{by}" if by else "")
     if end.stop_asked_at is None or end.ended_at is None:

@@ -84,12 +84,15 @@ def facts(job: Job) -> JobFacts:
     if job.away_since is not None:
         return JobFacts(name=name, state="", words=_away(job))
     if not job.state:
-        return JobFacts(name=name, state="", words="Slurm knows it no more")
+        return JobFacts(name=name, state="GONE")
     if job.is_waiting:
         return JobFacts(name=name, state=job.state, words=_reason(job))
     said = f"by {job.cancelled_by}" if job.cancelled_by else f"on {job.nodes}" if job.nodes else None
     signal = f"signal {job.signal}" if job.signal else None
     return JobFacts(name=name, state=job.state, words=said, exit_code=job.exit_code, signal=signal)
+
+
+NOT_ASKED = JobFacts(name="its Slurm job", state="", words="Slurm hasn't been asked yet")
 
 
 def words(job: Job) -> str:

@@ -13,6 +13,7 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.ending import StopRequest
 
 if TYPE_CHECKING:
+    from lavender_tui.model.job import Job
     from lavender_tui.model.kept import KeptBy
     from lavender_tui.model.proof import Begin, Proof
     from lavender_tui.model.usage import Usage
@@ -57,6 +58,8 @@ class EndFacts:
     stop_at: str | None = None  # where the training itself ended on request: "at the end of epoch 2"
     stop_asked_at: float | None = None
     grace_seconds: float | None = None
+    stop_why: str | None = None
+    goes_on: bool = False  # Slurm queued its job again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,7 @@ class Run:
     warnings: tuple[str, ...] = ()
     request: StopRequest | None = None  # from request.json: what it is asked for and has not come to yet
     keeper: KeptBy | None = None  # who resumes it when it dies; from the keepers' files beside the runs
+    job: Job | None = None  # of a run that Slurm runs, as squeue or sacct last said
 
     @property
     def key(self) -> str:
@@ -118,7 +122,8 @@ class Run:
 
     @property
     def is_alive(self) -> bool:
-        return bool(self.processes)
+        """Has it a process here, or a place in Slurm's queue or on its nodes?"""
+        return bool(self.processes) or (self.job is not None and self.job.is_active)
 
     @property
     def is_stopping(self) -> bool:

@@ -197,11 +197,12 @@ def _by_job_now(facts: RunFacts) -> tuple[RunState, str] | None:
     if job is None:
         return None
     said = f": {job.words}" if job.words else ""
-    if not job.state and facts.end is None:
+    is_over = facts.end is not None and facts.end.ended_at is not None
+    if not job.state and not is_over:
         return RunState.IDLE, f"{job.name}{said}"  # nobody says: it is never guessed alive
     if job.state in _JOB_WAITS:
         return RunState.IDLE, f"{job.name} waits{said}"
-    if job.state in _JOB_LIVES and facts.end is None:
+    if job.state in _JOB_LIVES and not is_over:
         return _alive(facts)
     return None
 
@@ -214,6 +215,8 @@ def _by_job_end(facts: RunFacts) -> tuple[RunState, str] | None:
     if job.state in _JOB_ENDS:
         state, words = _JOB_ENDS[job.state]
         return state, f"{words} ({said})"
+    if job.state == "GONE":
+        return RunState.FAILED, f"{job.name} is unknown to Slurm by now, and left no exit record"
     if job.state.startswith("CANCELLED"):
         return RunState.STOPPED, f"cancelled: {said}"
     if job.state == "FAILED":

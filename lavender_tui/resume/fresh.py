@@ -149,6 +149,8 @@ def why_alive(run: Run, now: float | None = None) -> str | None:
     """In words, or None. A run of this host from before it was started again is surely dead."""
     if run.state in (RunState.RUNNING, RunState.STALLED):
         return f"{run.name} lives: {run.state_reason}"
+    if run.job is not None and (run.job.is_active or run.job.away_since is not None):
+        return f"{run.name} seems to live: {run.state_reason}"
     record, here = read_launch(run.path), this_machine()
     if record is None or run.end is not None or record.machine == here:
         return None

@@ -16,6 +16,7 @@ from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.locks import who_resumes
 from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.job import words as job_words
 from lavender_tui.model.plan import Check, Policy, Verdict
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.start import is_training_over, stage_after
@@ -121,7 +122,11 @@ def _source(it: Situation) -> list[Check]:
     checks = []
     run = it.run
     where = text.clean(it.run_path)
-    if run is not None and run.is_alive:
+    if run is not None and run.job is not None and run.job.is_active and it.options.job is None:
+        what = f"the old run still lives: {job_words(run.job)}"
+        verdict = warn if it.options.though_alive else refuse
+        checks.append(verdict("source.alive", what, where, "stop it first: `lavender-tui stop`"))
+    elif run is not None and run.processes:
         pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in run.processes[:6])
         what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
         verdict = warn if it.options.though_alive else refuse

@@ -15,8 +15,7 @@ from dataclasses import replace
 from lavender_tui.errors import AlreadyRunning, BadState, Refused, UsageError
 from lavender_tui.launch import slurm
 from lavender_tui.launch.files import read_document
-from lavender_tui.launch.record import ExitRecord, LaunchRecord, read_launch, read_stop, write_exit
-from lavender_tui.launch.slurm_end import GOES_ON
+from lavender_tui.launch.record import GOES_ON, ExitRecord, LaunchRecord, read_launch, read_stop, write_exit
 from lavender_tui.launch.slurm_living import attempts
 from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
 from lavender_tui.resume.carrying_out import carry_out

@@ -18,7 +18,7 @@ from lavender_tui.training.ranks import current_ranks, first_does
 from lavender_tui.training.reading import LOG, Reading, make_loader
 from lavender_tui.training.requests import Requests
 from lavender_tui.training.run_record import Ending, begin_record, claim_run_dir, how_it_ended
-from lavender_tui.training.stop_signals import StopSignals
+from lavender_tui.training.stop_signals import StopSignals, usr1_means_stop
 from lavender_tui.training.writing import (
     check_names,
     check_stage,
@@ -46,8 +46,9 @@ class CheckpointManager:
     SIGTERM: at the next `maybe_save` all ranks save together, and SystemExit(0) ends the script (with
     `exit_on_stop=False` it goes on, and looks at `should_stop`). SIGUSR1: the same with `usr1="stop"`; saved and gone
     on with `usr1="go on"`. The default "auto" stops under torchrun, whose agent ends after it has passed that signal
-    on, and goes on elsewhere (Slurm's warning before its time limit). A `request.json` in the run's directory asks for
-    an end at the next save, or at the end of the epoch: the save that gets there ends the script in the same way.
+    on, and under Slurm, whose warning before a time limit it is, and goes on elsewhere. A `request.json` in the run's
+    directory asks for an end at the next save, or at the end of the epoch: the save that gets there ends the script in
+    the same way.
 
     A save that fails never ends the training from `maybe_save`: it is a warning, and tried again. `save` raises
     LavenderError, the same on every rank.
@@ -92,7 +93,7 @@ class CheckpointManager:
         self._last_loss: Any = None
         self._is_closed = self._stop_agreed = False
         self._exit_on_stop = exit_on_stop
-        self._usr1_stops = usr1 == "stop" or (usr1 == "auto" and "TORCHELASTIC_RUN_ID" in os.environ)
+        self._usr1_stops = usr1 == "stop" or (usr1 == "auto" and usr1_means_stop())
         self._signals = StopSignals()
         self._signals.install()
 

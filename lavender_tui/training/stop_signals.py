@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -9,6 +10,11 @@ from types import FrameType
 from typing import Any
 
 WATCHED = (signal.SIGTERM, signal.SIGUSR1)
+
+
+def usr1_means_stop() -> bool:
+    """torchrun's agent ends after it has passed SIGUSR1 on; from Slurm it comes shortly before the end of the time."""
+    return "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_JOB_ID" in os.environ
 
 
 class StopSignals:

@@ -11,8 +11,10 @@ from lavender_tui.checkpoints.parts import FAMILIES
 from lavender_tui.launch.identity import host_name
 from lavender_tui.launch.record import LaunchRecord
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
+from lavender_tui.model.job import NOT_ASKED, Job
+from lavender_tui.model.job import facts as job_facts
 from lavender_tui.model.run import RUN_NAME, LiveProcess, LossPoint, Run, RunState, started_at_from_name
-from lavender_tui.model.state import RunFacts, decide_state
+from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.index import Index
@@ -73,6 +75,7 @@ def assemble(
         copied_from=papers.copied_from,
         is_ending=stands.is_ending,
         vanished=vanished(observed),
+        job=_job_facts(papers, observed.job),
         sign=times.sign,
         last_save_at=times.progress_by_save_at,
         last_step_at=times.progress_by_step_at,
@@ -116,8 +119,16 @@ def assemble(
         proof=proof_of(listing, index, tail),
         request=facts.request,
         keeper=keeper_of(listing.path, index),
+        job=observed.job,
         warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
     )
+
+
+def _job_facts(papers: Papers, job: Job | None) -> JobFacts | None:
+    if job is not None:
+        return job_facts(job)
+    is_a_job = papers.launch is not None and papers.launch.slurm is not None
+    return NOT_ASKED if is_a_job and papers.end is None else None
 
 
 def read_checkpoints(

@@ -15,6 +15,7 @@ from lavender_tui.watch.ends import Ends
 from lavender_tui.watch.ends import Identity as ProcessIdentity
 from lavender_tui.watch.events import Events, Identity
 from lavender_tui.watch.index import Index
+from lavender_tui.watch.jobs import JobTable
 from lavender_tui.watch.mounts import file_system_of, is_silent
 from lavender_tui.watch.processes import ProcessTable
 from lavender_tui.watch.remembering import remember
@@ -31,6 +32,7 @@ WALK_SECONDS = 5.0  # the roots are walked this often, whatever events say
 RELIST_SECONDS = 30.0  # every run is listed this often: a file overwritten in place moves no directory
 PROCESS_SECONDS = 5.0
 PROCESS_REST_SECONDS = 0.3  # between two searches in any case
+JOBS_REST_SECONDS = 1.0
 FAILURE_REST_SECONDS = 1.0
 WATCHED_RUNS = 64  # one watchdog thread each
 WATCHED_CONTAINERS = 64
@@ -88,21 +90,25 @@ class Watcher:
         self._search_now = threading.Event()
         self._ends = Ends(self._process_ended)
         self._search = threading.Thread(target=self._search_processes, name="lavender-processes", daemon=True)
+        self._ask_now = threading.Event()
+        self._asking = threading.Thread(target=self._ask_for_jobs, name="lavender-jobs", daemon=True)
 
     def start(self) -> None:
         """Begin; returns at once."""
         self._thread.start()
         self._search.start()
+        self._asking.start()
 
     def close(self) -> None:
         """End; returns at once. Nothing is delivered afterwards."""
         self._agenda.close()
         self._search_now.set()
         self._ends.close()
+        self._ask_now.set()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the threads have ended, after `close()`."""
-        for thread in (self._thread, self._search):
+        for thread in (self._thread, self._search, self._asking):
             if thread.ident is not None:
                 thread.join(timeout)
 
@@ -110,6 +116,7 @@ class Watcher:
         """Look at everything now: the roots, every run directory, the processes."""
         self._agenda.everything()
         self._search_now.set()
+        self._ask_now.set()
 
     # The thread
 
@@ -140,6 +147,7 @@ class Watcher:
         self._silent = frozenset(root for root in self._survey.roots if is_silent(file_system_of(root)))
         self._tell(force=True)
         self._search_now.set()
+        self._ask_now.set()
         self._agenda.is_walk_due(WALK_SECONDS)
         self._agenda.is_relist_due(RELIST_SECONDS)
         self._keep_watches()
@@ -176,6 +184,7 @@ class Watcher:
             # What appeared between the listing and the watch has no event.
             self._agenda.schedule(new, SETTLE_SECONDS)
             self._search_now.set()
+            self._ask_now.set()
 
     def _poll(self) -> None:
         moved, is_other_moved = self._survey.moved_directories()
@@ -328,6 +337,22 @@ class Watcher:
                 self._troubles["processes"] = f"processes can't be looked up: {type(error).__name__}: {error}"
             if self._search_now.wait(PROCESS_SECONDS):
                 self._agenda.rest(PROCESS_REST_SECONDS)
+
+    # Jobs of Slurm, on a thread of their own: a frozen controller takes 10 s to say nothing
+
+    def _ask_for_jobs(self) -> None:
+        table = JobTable()
+        self._ask_now.wait()
+        while not self._agenda.is_closed:
+            self._ask_now.clear()
+            try:
+                jobs = table.ask(dict(self._survey.records), dict(self._survey.ends))
+                self._agenda.schedule(self._survey.set_jobs(jobs))
+                self._troubles.pop("jobs", None)
+            except Exception as error:
+                self._troubles["jobs"] = f"jobs can't be looked up: {type(error).__name__}: {error}"
+            self._ask_now.wait(table.rest_seconds)
+            self._agenda.rest(JOBS_REST_SECONDS)
 
 
 def _not_remembered(error: OSError) -> str:

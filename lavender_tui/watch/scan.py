@@ -13,6 +13,7 @@ from lavender_tui.model.usage import Usage
 from lavender_tui.watch.assemble import assemble, until
 from lavender_tui.watch.discover import discover
 from lavender_tui.watch.index import Index
+from lavender_tui.watch.jobs import JobTable
 from lavender_tui.watch.listing import list_run
 from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.records import Papers, read_papers
@@ -93,8 +94,11 @@ def observe_now(papers: Mapping[str, Papers]) -> dict[str, Observed]:
     memory = Memory()
     seen = {path: None if paper.has_launch else memory.of(path) for path, paper in papers.items()}
     found = find_processes(papers, {path: paper.launch for path, paper in papers.items()}, seen)
+    jobs = JobTable().ask({path: one.launch for path, one in papers.items()}, {p: one.end for p, one in papers.items()})
     return {
-        path: Observed(processes=found.get(path, ()), seen=one, end=one.end if one is not None else None)
+        path: Observed(
+            processes=found.get(path, ()), seen=one, end=one.end if one is not None else None, job=jobs.get(path)
+        )
         for path, one in seen.items()
     }
 

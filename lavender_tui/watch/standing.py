@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lavender_tui.launch.identity import booted_at, started_at
 from lavender_tui.launch.record import LaunchRecord, this_machine
 from lavender_tui.launch.seen import Seen
+from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess
 from lavender_tui.model.state import Sign, Vanished
 from lavender_tui.model.usage import Usage
@@ -26,6 +27,7 @@ class Observed:
     seen: Seen | None = None  # what is remembered of a run without a record
     end: EndFacts | None = None
     usage: Usage | None = None
+    job: Job | None = None  # what Slurm says
 
 
 @dataclass(frozen=True, slots=True)

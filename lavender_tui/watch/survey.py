@@ -10,6 +10,7 @@ from dataclasses import replace
 from lavender_tui.launch import journal, keepers
 from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process
 from lavender_tui.launch.seen import Memory, end_of_status
+from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
 from lavender_tui.model.usage import Usage
 from lavender_tui.watch.assemble import MayRead, assemble, is_pending, is_unsettled
@@ -41,12 +42,14 @@ class Survey:
         self.tree = Tree()
         self.runs: dict[str, Run] = {}
         self.records: dict[str, LaunchRecord | None] = {}
+        self.ends: dict[str, EndFacts | None] = {}
         self._listings: dict[str, Listing] = {}
         self._listed_at: dict[str, float] = {}  # unix seconds
         self._found: Mapping[str, tuple[LiveProcess, ...]] = {}
         self._gone_since: dict[str, float] = {}  # when a leader was first found gone; monotonic seconds
         self._ends: dict[Identity, EndFacts] = {}  # how processes were seen to end, where nothing else tells
         self._usage: Mapping[str, Usage] = {}
+        self._jobs: Mapping[str, Job] = {}
         self._changed: set[str] = set()
         self._behind: set[str] = set()
         self._order: tuple[Run, ...] = ()
@@ -82,7 +85,7 @@ class Survey:
             return
         papers = read_papers(listing, self.index)
         self._listings[path], self._listed_at[path] = listing, now
-        self.records[path] = papers.launch
+        self.records[path], self.ends[path] = papers.launch, papers.end
         run = assemble(
             listing,
             root,
@@ -115,6 +118,11 @@ class Survey:
         before, self._found = self._found, found
         return [path for path in {*before, *found} if before.get(path) != found.get(path)]
 
+    def set_jobs(self, jobs: Mapping[str, Job]) -> list[str]:
+        """Take over what Slurm said; returns the runs whose job stands otherwise now."""
+        before, self._jobs = self._jobs, jobs
+        return [path for path in {*before, *jobs} if before.get(path) != jobs.get(path)]
+
     def moved_directories(self) -> tuple[list[str], bool]:
         """(run directories whose entries changed since they were listed, did some other directory change).
 
@@ -139,7 +147,7 @@ class Survey:
         chosen = [
             run
             for run in self.runs.values()
-            if run.processes or run.keeper or run.leftovers or is_unsettled(run) or (run.last_sign_at or 0.0) > since
+            if run.is_alive or run.keeper or run.leftovers or is_unsettled(run) or (run.last_sign_at or 0.0) > since
         ]
         chosen.sort(key=lambda run: (bool(run.processes), run.last_activity_at or 0.0), reverse=True)
         return [run.path for run in chosen[:MOST_RESTLESS]]
@@ -214,6 +222,7 @@ class Survey:
             seen=seen,
             end=known or (seen.end if seen is not None else None),
             usage=self._usage.get(path),
+            job=self._jobs.get(path),
         )
 
     def _gone_seconds(self, path: str, is_there: bool) -> float:
@@ -242,7 +251,7 @@ class Survey:
         if self.runs.pop(path, None) is not None:
             self._changed.add(path)
         self._behind.discard(path)
-        for table in (self._listings, self._listed_at, self.records, self._gone_since):
+        for table in (self._listings, self._listed_at, self.records, self.ends, self._gone_since):
             table.pop(path, None)  # type: ignore[attr-defined]
         self.memory.forget(path)
         self.index.forget(path)

@@ -71,6 +71,7 @@ class Cluster:
     root: str = ""
     requeue_exit: bool = True
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    ports: list[int] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -114,9 +115,16 @@ class Cluster:
         with open(os.path.join(self.root, f"{name}.log"), encoding="utf-8", errors="replace") as file:
             return file.read()
 
+    def configure(self, *, requeue_exit: bool) -> None:
+        """Change a running cluster."""
+        self.requeue_exit = requeue_exit
+        self._configure()
+        self.run("scontrol", "reconfigure")
+
     def _configure(self) -> None:
         host = socket.gethostname().split(".")[0]
-        ctld_port, *node_ports = _free_ports(1 + len(NODES))
+        self.ports = self.ports or _free_ports(1 + len(NODES))
+        ctld_port, *node_ports = self.ports
         nodes = "\n".join(
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4000 State=UNKNOWN"
             for node, port in zip(NODES, node_ports, strict=True)

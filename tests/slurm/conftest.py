@@ -57,8 +57,8 @@ def root(tmp_path: Path) -> Path:
 class Lab:
     """Starts trainings in `root` and waits for what becomes of them."""
 
-    def __init__(self, root: Path, until: Callable[..., Any]) -> None:
-        self.root, self.until = root, until
+    def __init__(self, cluster: Cluster, root: Path, until: Callable[..., Any]) -> None:
+        self.cluster, self.root, self.until = cluster, root, until
 
     def start(self, *words: str, world_size: int = 1, command: tuple[str, ...] | None = None) -> LaunchRecord:
         argv = (sys.executable, TRAIN, *words) if command is None else command
@@ -93,4 +93,4 @@ class Lab:
 
 @pytest.fixture
 def lab(slurm: Cluster, root: Path, until: Callable[..., Any]) -> Lab:
-    return Lab(root, until)
+    return Lab(slurm, root, until)

@@ -331,14 +331,15 @@ def test_a_script_may_leave_its_loop_itself(manage: Manage) -> None:
     assert manager.should_stop
 
 
-@pytest.mark.parametrize(("usr1", "under_torchrun", "stops"), [
-    ("auto", False, False), ("auto", True, True), ("go on", True, False), ("stop", False, True),
+@pytest.mark.parametrize(("usr1", "under", "stops"), [
+    ("auto", None, False), ("auto", "TORCHELASTIC_RUN_ID", True), ("auto", "SLURM_JOB_ID", True),
+    ("go on", "SLURM_JOB_ID", False), ("go on", "TORCHELASTIC_RUN_ID", False), ("stop", None, True),
 ])  # fmt: skip
 def test_sigusr1_saves(
-    manage: Manage, usr1: str, under_torchrun: bool, stops: bool, monkeypatch: pytest.MonkeyPatch
+    manage: Manage, usr1: str, under: str | None, stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if under_torchrun:
-        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    if under is not None:
+        monkeypatch.setenv(under, "7")
     manager = manage(usr1=usr1, exit_on_stop=False, every_seconds=1e9)
     os.kill(os.getpid(), signal.SIGUSR1)
     path = manager.maybe_save("pretrain", epoch=1, epochs=1)
