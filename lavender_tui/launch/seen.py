@@ -127,15 +127,15 @@ def _seen(document: dict[str, Any]) -> Seen | None:
         pid, ticks = leader["pid"], leader["start_ticks"]  # type: ignore[index]
         seen = Seen(
             run=document["run"],
-            argv=tuple(document["argv"]),
+            argv=_words(document["argv"]),
             cwd=document["cwd"],
             leader=ProcessId(pid=pid, start_ticks=ticks),
             host=document["host"],
             boot_id=document["boot_id"],
             pid_namespace=document["pid_namespace"],
             started_at=document["started_at"],
-            environment=document.get("environment", {}),
-            shell=tuple(document.get("shell", ())),
+            environment=dict(document.get("environment", {})),
+            shell=_words(document.get("shell", [])),
             world_size=document.get("world_size"),
             ended_at=document.get("ended_at"),
             status=document.get("status"),
@@ -144,6 +144,12 @@ def _seen(document: dict[str, Any]) -> Seen | None:
         return seen if _is_sound(seen) else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return tuple(value)
 
 
 def _is_sound(seen: Seen) -> bool:

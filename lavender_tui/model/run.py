@@ -40,7 +40,8 @@ class LiveProcess:
     rank: int | None = None
     world_size: int | None = None
     command: tuple[str, ...] = ()
-    found_by: str = ""  # "record", "environment", "arguments", "working directory"
+    found_by: str = ""  # "record", "remembered", "environment", "arguments", "working directory", "open files"
+    owner: str | None = None  # another user's name or number; None where it is this user's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -237,7 +237,8 @@ def _alive(facts: RunFacts) -> tuple[RunState, str]:
     asked = f"; {request_words(facts.request)}" if facts.request else ""
     if facts.end is not None and facts.end.stop_requested:
         asked = "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
-    return RunState.RUNNING, text.plural(count, "live process", "live processes") + asked
+    owner = next((f" of user {text.clean(one.owner, 40)}" for one in facts.processes if one.owner), "")
+    return RunState.RUNNING, text.plural(count, "live process", "live processes") + owner + asked
 
 
 def _stall(facts: RunFacts) -> str | None:

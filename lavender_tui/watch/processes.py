@@ -139,6 +139,7 @@ def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
             role=role,
             command=() if role == "supervisor" else record.argv,
             found_by="record",
+            owner=procfs.other_owner(pid),
         )
         for pid, ticks, role in _members(record)
         if is_same_process(pid, ticks)
@@ -336,6 +337,7 @@ def _live_process(
         world_size=_whole(environ.get("WORLD_SIZE", environ.get("SLURM_NTASKS"))),
         command=traits.argv,
         found_by=match.found_by,
+        owner=procfs.other_owner(stat.pid),
     )
 
 

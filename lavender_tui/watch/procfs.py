@@ -93,6 +93,22 @@ def working_directory(pid: int) -> str | None:
     return (_ask(process.cwd) or None) if process is not None else None
 
 
+def other_owner(pid: int) -> str | None:
+    """The name of the user whose process it is; None where it is this user's, or gone."""
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+    if uid == os.geteuid():
+        return None
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def files_open_for_writing(pid: int) -> list[str]:
     """Paths of files that the process holds open for writing.
 

@@ -66,12 +66,14 @@ class Times:
     ) -> Sign | None:
         step = f"step {tail.points[-1].step}" if tail is not None and tail.points else "metrics"
         heartbeat = plausible(listing.heartbeat_ns, now) if listing.heartbeat_ns is not None else None
+        metrics = active.get("metrics.jsonl")
+        is_step = metrics is not None and self.moved_at is not None and metrics - self.moved_at < 1.0
         told = [
             (self.last_save_at, _save_words(saved[-1]) if saved else ""),
             (latest(writing), "a save being written"),
-            (self.moved_at, step),
+            (metrics if is_step else None, step),
             (active.get("train.log"), "log"),
-            (active.get("metrics.jsonl"), "metrics"),
+            (None if is_step else metrics, "metrics"),
             (heartbeat, "heartbeat"),
         ]
         known = [(at, what) for at, what in told if at is not None]

@@ -1,0 +1,220 @@
+"""Records of other machines, other boots and other processes: what is said of them, and that none is guessed alive."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, STOP
+from lavender_tui.launch.identity import booted_at, start_ticks
+from lavender_tui.launch.living import is_alive
+from lavender_tui.launch.record import ProcessId, describe_this_process, new_run_id, write_launch
+from lavender_tui.model.run import Run, RunState
+from lavender_tui.watch.scan import scan
+from tests.watch import saves
+from tests.watch.saves import RUN
+
+
+@pytest.fixture
+def sleeper() -> Iterator[ProcessId]:
+    """A process that lives, and is nobody's training."""
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield ProcessId(pid=process.pid, start_ticks=start_ticks(process.pid) or 0)
+        process.communicate(b"\n")
+
+
+@pytest.fixture
+def dead() -> ProcessId:
+    process = subprocess.Popen(["true"])
+    ticks = start_ticks(process.pid) or 0
+    process.wait()
+    return ProcessId(pid=process.pid, start_ticks=ticks)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Callable[..., Path]:
+    """A run with a save, and a launch record in which some things are as told."""
+
+    def make(**other: Any) -> Path:
+        run = tmp_path / RUN
+        saves.save(run, 60)
+        record = describe_this_process(str(run), run_id=new_run_id(str(run)))
+        write_launch(str(run), dataclasses.replace(record, written_by="supervisor", **other))
+        return run
+
+    return make
+
+
+def state(tmp_path: Path) -> tuple[RunState, str]:
+    run = seen_by_scan(tmp_path)
+    return run.state, run.state_reason
+
+
+def seen_by_scan(tmp_path: Path) -> Run:
+    (run,) = scan([str(tmp_path)])
+    return run
+
+
+def age(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+Make = Callable[..., Path]
+
+
+def test_alive_is_who_has_pid_start_boot_host_and_namespace(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    recorded(leader=sleeper)
+    assert state(tmp_path) == (RunState.RUNNING, "1 live process")
+    assert seen_by_scan(tmp_path).pid == sleeper.pid
+
+
+def test_a_pid_that_another_process_has_now_is_gone(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    run = recorded(leader=dataclasses.replace(sleeper, start_ticks=sleeper.start_ticks - 12345))
+    assert state(tmp_path)[0] is RunState.FAILED
+    assert state(tmp_path)[1].startswith("its process is gone")
+    assert not is_alive(str(run))  # so that it can be resumed, and nothing has to be deleted by hand
+
+
+def test_a_dead_pid_is_gone(tmp_path: Path, recorded: Make, dead: ProcessId):
+    recorded(leader=dead)
+    assert state(tmp_path) == (
+        RunState.FAILED,
+        "its process is gone and left no exit record (killed, or the machine went down)",
+    )
+
+
+@pytest.mark.parametrize("other", [{"host": "node-elsewhere", "boot_id": "1" * 36}, {"host": "node-elsewhere"}])
+def test_another_host_is_unknown_though_its_pid_lives_here(
+    tmp_path: Path, recorded: Make, sleeper: ProcessId, other: dict[str, str]
+):
+    run = recorded(leader=sleeper, **other)
+    assert state(tmp_path)[0] is RunState.IDLE
+    assert state(tmp_path)[1].startswith("on node-elsewhere: last sign less than 10 s ago (save 0060)")
+    assert seen_by_scan(tmp_path).processes == ()
+    age(run / saves.name(60), 200)
+    words = state(tmp_path)[1]
+    assert words.startswith("on node-elsewhere: unknown since ")
+    assert words.endswith(" (last sign: save 0060, 3 min ago)")
+
+
+def test_pid_one_of_a_container_elsewhere_is_never_alive(tmp_path: Path, recorded: Make):
+    recorded(leader=ProcessId(pid=1, start_ticks=start_ticks(1) or 0), host="container-elsewhere")
+    assert state(tmp_path)[0] is RunState.IDLE
+
+
+def test_another_pid_namespace_is_another_container(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    recorded(leader=sleeper, pid_namespace="pid:[1]")
+    assert state(tmp_path)[0] is RunState.IDLE
+    assert "another container on" in state(tmp_path)[1]
+
+
+def test_the_heartbeat_of_its_supervisor_is_a_sign_of_life_and_no_more(tmp_path: Path, recorded: Make):
+    run = recorded(host="gpu-07")
+    age(run / saves.name(60), 4000)
+    (run / LOCK).touch()
+    assert state(tmp_path) == (
+        RunState.IDLE,
+        "on gpu-07: last sign less than 10 s ago (heartbeat); whether it lives can't be seen from here",
+    )
+    age(run / LOCK, 45)
+    assert state(tmp_path)[1].endswith("(last sign: heartbeat, 40 s ago)")
+    assert seen_by_scan(tmp_path).last_activity_at < time.time() - 3000  # a heartbeat is no activity
+
+
+def test_a_step_or_a_log_line_is_a_sign_too(tmp_path: Path, recorded: Make):
+    run = recorded(host="gpu-07")
+    age(run / saves.name(60), 4000)
+    (run / "metrics.jsonl").write_text('{"step": 1830, "loss": 1.0}\n')
+    assert "(step 1830)" in state(tmp_path)[1]
+    age(run / "metrics.jsonl", 500)
+    (run / "train.log").write_text("busy\n")
+    assert "(log)" in state(tmp_path)[1]
+
+
+def test_the_recorded_end_of_a_run_elsewhere_is_believed(tmp_path: Path, recorded: Make):
+    run = recorded(host="gpu-07")
+    (run / EXIT).write_text(json.dumps({"schema": 1, "code": 3, "signal": None, "ended_at": time.time()}))
+    assert state(tmp_path) == (RunState.FAILED, "exit code 3")
+    (run / EXIT).unlink()
+    (run / STOP).write_text(json.dumps({"schema": 1, "who": "ann", "how": "graceful", "asked_at": time.time()}))
+    assert state(tmp_path)[0] is RunState.STOPPED
+
+
+def test_a_restart_of_this_machine_ended_it(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    before = booted_at(time.time()) - 3600
+    run = recorded(leader=sleeper, boot_id="0" * 36, started_at=before)
+    age(run / saves.name(60), time.time() - before - 60)
+    assert state(tmp_path)[0] is RunState.FAILED
+    assert state(tmp_path)[1].startswith("the machine was restarted at ")
+
+
+def test_a_sign_from_after_the_restart_is_another_machine_of_that_name(tmp_path: Path, recorded: Make):
+    recorded(boot_id="0" * 36, started_at=booted_at(time.time()) - 3600)  # its save is new
+    assert state(tmp_path)[0] is RunState.IDLE
+    assert "on another machine named " in state(tmp_path)[1]
+
+
+def test_a_copy_is_not_alive_through_the_pids_of_its_original(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    run = recorded(leader=sleeper)
+    copy = tmp_path / "run-2025-03-15_09-00-00"
+    subprocess.run(["cp", "-r", str(run), str(copy)], check=True)
+    by_name = {one.name: one for one in scan([str(tmp_path)])}
+    assert by_name[RUN].state is RunState.RUNNING
+    assert (by_name[copy.name].state, by_name[copy.name].processes) == (RunState.IDLE, ())
+    assert by_name[copy.name].state_reason == f"a copy: its launch record is that of {RUN}"
+
+
+def test_a_run_directory_that_was_moved_keeps_its_record(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    recorded(leader=sleeper)
+    (tmp_path / "old").mkdir()
+    (tmp_path / RUN).rename(tmp_path / "old" / RUN)
+    assert state(tmp_path)[0] is RunState.RUNNING
+
+
+@pytest.mark.parametrize("pid", [0, -1, 99999999999999, True, None, "12"])
+def test_absurd_pids_get_no_further_than_the_record(tmp_path: Path, recorded: Make, pid: object):
+    run = recorded()
+    document = json.loads((run / LAUNCH).read_text())
+    document["leader"] = {"pid": pid, "start_ticks": 1}
+    (run / LAUNCH).write_text(json.dumps(document))
+    found = seen_by_scan(tmp_path)
+    assert (found.state, found.processes) == (RunState.FAILED, ())
+    assert any("`leader` is no process" in warning for warning in found.warnings)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as another user")
+def test_another_users_run_lives_by_its_record_and_is_not_stopped(tmp_path: Path, recorded: Make, sleeper: ProcessId):
+    run = recorded(leader=sleeper)
+    for path in (tmp_path, run):
+        path.chmod(0o777)
+    code = (
+        "import os\n"
+        "from lavender_tui.errors import LavenderError\n"
+        "from lavender_tui.launch import stop\n"
+        "from lavender_tui.watch.scan import scan\n"
+        "scan([]); os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"(run,) = scan([{str(tmp_path)!r}])\n"
+        "print(run.state_reason)\n"
+        f"try: stop({str(run)!r})\n"
+        "except LavenderError as error: print(error)\n"
+    )
+    environ = {**os.environ, "HOME": "/nonexistent", "XDG_STATE_HOME": "/nonexistent"}
+    for parent in (tmp_path, *tmp_path.parents):
+        if not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", env=environ)
+    assert done.stderr == ""
+    reason, refusal = done.stdout.splitlines()[:2]
+    assert reason == "1 live process of user root"
+    assert "its processes belong to root" in refusal
+    assert sleeper.is_alive
+    assert not (run / STOP).exists()  # nobody was told, so nothing is stopped
