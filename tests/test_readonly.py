@@ -79,6 +79,7 @@ async def test_no_key_that_changes_something_is_left(play: Play, tmp_path: Path)
             bar = lines_of(pilot.app)[-1]
             shown = [key for key in keys.of_place(place) if key.label and f" {key.shown} {key.label} " in bar]
             assert shown and not any(key.changes for key in shown), bar
+            assert "r resumes" not in text_of(pilot.app)
             await press(pilot, "enter")
         await press(pilot, "question_mark")
         assert not any(key.changes and key.help in text_of(pilot.app) for key in keys.TABLE)

@@ -129,7 +129,8 @@ class Run:
     @property
     def is_stopping(self) -> bool:
         """Was it told to end, and lives still?"""
-        return self.is_alive and self.end is not None and self.end.stop_requested and self.end.ended_at is None
+        lives = self.is_alive or self.state in (RunState.RUNNING, RunState.STALLED)  # a job's processes aren't seen
+        return lives and self.end is not None and self.end.stop_requested and self.end.ended_at is None
 
     @property
     def saves_when_asked(self) -> bool:

@@ -84,15 +84,28 @@ def world_words(checkpoint: Checkpoint) -> str:
     return f"{left} → {shown}"
 
 
-def outlook(run: Run, followers: Sequence[Run] = ()) -> list[list[Span]]:
-    """A few lines: what `r` would do with this run, or why it can't; then who carried it on already."""
+def outlook(run: Run, followers: Sequence[Run] = (), *, readonly: bool = False) -> list[list[Span]]:
+    """A few lines: what `r` would do with this run, or why it can't; then who carried it on already.
+
+    `readonly`: the same without the keys, for nothing may be changed.
+    """
     choice = in_run(run.checkpoints, bad=dict(run.known_bad))
     if _waits(run, choice):
         lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
     else:
         lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
+    lines = [_without_keys(line) for line in lines] if readonly else lines
     proof = proof_line(run)
     return ([proof] if proof else []) + lines + follower_lines(followers)
+
+
+def _without_keys(line: list[Span]) -> list[Span]:
+    """ "x stops it; then r resumes from …" as "resumes from …": what would be, not what to press."""
+    at = next((number for number, span in enumerate(line) if span == ("r ", "accent")), None)
+    if at is None:
+        return line
+    before = [span for span in line[:at] if span[1] == "quiet" and "stops it" not in span[0]]
+    return [*before, ("a resume ", "quiet"), (line[at + 1][0].replace("resumes", "starts"), "quiet"), *line[at + 2 :]]
 
 
 def _waits(run: Run, choice: Choice) -> bool:

@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 from lavender_tui.launch.identity import boot_id, host_name, pid_namespace, start_ticks
-from lavender_tui.launch.living import is_alive
+from lavender_tui.launch.living import is_alive, members, tree
 from lavender_tui.launch.record import ExitRecord, LaunchRecord, ProcessId, write_exit, write_launch
 from lavender_tui.watch.scan import scan
+from tests.launch.conftest import STUBBORN, Lab
 
 
 def test_a_supervisor_that_has_recorded_the_end_is_on_its_way_out(tmp_path: Path) -> None:
@@ -30,3 +31,15 @@ def test_a_supervisor_that_has_recorded_the_end_is_on_its_way_out(tmp_path: Path
     (run,) = scan([str(tmp_path)])
     assert run.processes == ()
     assert run.state == "failed"
+
+
+def test_the_tree_of_a_run_is_what_a_kill_ends_children_below_their_parents(lab: Lab) -> None:
+    run_dir, record = lab.train(STUBBORN)
+    lab.until(lambda: lab.log(run_dir).count("up") == 2)
+    leader, child = tree(run_dir)
+    assert record.leader is not None and (leader.pid, leader.depth, child.depth) == (record.leader.pid, 0, 1)
+    assert [one.pid for one in members(run_dir, record)] == sorted((leader.pid, child.pid))
+    assert (
+        leader.command.startswith("python") and "/" not in leader.command.split()[0] and child.command.endswith("child")
+    )
+    assert tree(str(lab.directory)) == []

@@ -16,7 +16,7 @@ from lavender_tui.model.run import (
     Run,
     RunState,
 )
-from lavender_tui.model.state import RunFacts, decide_state
+from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 
 NOW = 1_800_000_000.0
 LIVE = (LiveProcess(pid=7, start_ticks=1, role="process"),)
@@ -102,3 +102,12 @@ def test_a_live_run_says_what_it_is_asked_for() -> None:
     assert reason == "1 live process; stops at the end of the epoch, asked by ann@gpu-03"
     _, reason = decide_state(RunFacts(now=NOW, processes=LIVE, end=asked(), request=request))
     assert reason == "1 live process; asked to end by ann@gpu-03"
+
+
+def test_a_job_that_was_told_to_end_and_still_runs_is_not_called_stopped() -> None:
+    job = JobFacts(name="Slurm job 7", state="COMPLETING")
+    state, _ = decide_state(RunFacts(now=NOW, job=job, end=asked()))
+    assert state is RunState.RUNNING
+    assert run(saved(840), end=asked(), processes=()).is_stopping
+    state, _ = decide_state(RunFacts(now=NOW, job=job, end=asked(ended_at=NOW)))
+    assert state is RunState.STOPPED

@@ -103,7 +103,7 @@ class RunScreen(RunActions, Screen[None]):
         self._show_title()
         self.query_one("#facts", Lines).show(fact_lines(run, time.time()))
         followers = continuations(self.known_runs, run.key)
-        words = [*self._long_reason(), *outlook(run, followers)]
+        words = [*self._long_reason(), *outlook(run, followers, readonly=self.lavender.is_readonly)]
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
         family = Family(self.known_runs).stitched(run)
         resumes = [mark.step for mark in family.marks if mark.kind == "resume"]

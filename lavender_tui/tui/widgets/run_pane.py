@@ -63,7 +63,10 @@ class RunPane(Widget):
         width, height = self.size.width, self.size.height
         if run is None or width < 4 or height < 1:
             return []
-        facts, followers = outlook(run), follower_lines(self._followers)
+        facts, followers = (
+            outlook(run, readonly=getattr(self.app, "is_readonly", False)),
+            follower_lines(self._followers),
+        )
         head = self._head(run)
         if width < _WIDE or height <= _SMALL:
             kept = min(height - 1, len(facts) + min(1, len(followers)))
