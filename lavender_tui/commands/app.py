@@ -34,6 +34,8 @@ def run(
         notify=settings.notify,
         columns=settings.columns,
         views=settings.views,
+        keep_last=settings.prune.keep_last,
+        keep_best=settings.prune.keep_best,
     )
     named = app_roots(roots, settings.root)
     return run_app(named, command=command, readonly=readonly, look=look, grace_seconds=settings.grace_seconds)

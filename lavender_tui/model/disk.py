@@ -123,11 +123,11 @@ class Cost:
     bytes_per_second: float
 
 
-def costs(runs: Iterable[Run], rules: KeepRules) -> list[Cost]:
-    """Of each run, the dearest first."""
+def costs(runs: Iterable[Run], rules: KeepRules, judged: Iterable[Fate] | None = None) -> list[Cost]:
+    """Of each run, the dearest first. `judged`: the fates, where more is known of them than `fates` tells."""
     runs = tuple(runs)
     freed: dict[str, int] = {}
-    for fate in fates(runs, rules):
+    for fate in fates(runs, rules) if judged is None else judged:
         if fate.may_go:
             freed[fate.run.key] = freed.get(fate.run.key, 0) + fate.size_bytes
     found = [

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-LIST, RUN, RESUME, LOG, COMPARE, EVERYWHERE = "list", "run", "resume", "log", "compare", "everywhere"
+LIST, RUN, RESUME, LOG = "list", "run", "resume", "log"
+COMPARE, DISK, EVERYWHERE = "compare", "disk", "everywhere"
 PLACES = {
     LIST: "The list of runs",
     RUN: "A run's page",
     RESUME: "The resume sheet",
     LOG: "The log",
     COMPARE: "The comparison",
+    DISK: "The disk",
     EVERYWHERE: "Everywhere",
 }
 _GLYPHS = {
@@ -134,6 +136,10 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Compare the marked runs: curves, settings, versions, losses at the same steps",
     ),
     Key(
+        id="list.disk", keys="D", action="disk", title="disk", places=(LIST,),
+        changes=False, help="What the checkpoints cost, how long the disk lasts, and which of them could go",
+    ),
+    Key(
         id="list.fold", keys="left,right", action="fold", title="fold or unfold", places=(LIST,), display="← →",
         changes=False, help="Fold or unfold the runs resumed from this one",
     ),
@@ -210,6 +216,18 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the whole comparison as text",
     ),
     Key(
+        id="disk.last", keys="plus", action="keep_last(1)", display="+ -", label="keep newest", places=(DISK,),
+        changes=False, help="Keep more or fewer of the newest",
+    ),
+    Key(
+        id="disk.best", keys="b", action="keep_best(1)", display="b B", label="keep best", places=(DISK,),
+        changes=False, help="Keep more or fewer of the best",
+    ),
+    Key(
+        id="disk.prune", keys="P", action="prune", label="delete the rest", places=(DISK,),
+        changes=True, help="Delete what could go; asks first",
+    ),
+    Key(
         id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
         changes=False, help="Look at the disk now",
     ),
@@ -230,7 +248,7 @@ TABLE: tuple[Key, ...] = (
         places=(RESUME,), changes=False, help="Scroll to the checks and the command where they don't fit",
     ),
     Key(
-        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG, COMPARE),
+        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG, COMPARE, DISK),
         changes=False, help="Back; in the list: clear the filter",
     ),
     Key(

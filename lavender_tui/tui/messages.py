@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lavender_tui.launch.living import Member
     from lavender_tui.logs.pager import Page
     from lavender_tui.logs.survey import Survey
+    from lavender_tui.model.disk import Fate
     from lavender_tui.model.log_errors import ErrorBlock
     from lavender_tui.model.plan import Proposal
     from lavender_tui.tui.first_look import FirstLook
@@ -221,9 +224,25 @@ class SearchEnded(Message):
     words: str
 
 
+@dataclass
 class ViewsRead(Message):
     """The named views, name → query."""
 
-    def __init__(self, views: dict[str, str]) -> None:
-        super().__init__()
-        self.views = views
+    views: dict[str, str]
+
+
+@dataclass
+class DiskJudged(Message):
+    """The fate of every checkpoint, and the free bytes of the root's disk (None: it can't be asked)."""
+
+    sequence: int
+    fates: Sequence[Fate]
+    free_bytes: int | None
+
+
+@dataclass
+class PruneEnded(Message):
+    """What was deleted, in words, and a sentence for each thing that was to be and wasn't."""
+
+    words: str
+    left: tuple[str, ...]

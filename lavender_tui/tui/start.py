@@ -27,6 +27,9 @@ class Look:
     """Keys of the list's columns beside the name, in order; empty for the usual ones."""
     views: tuple[str, ...] = ()
     """`NAME: QUERY`, named filters."""
+    keep_last: int = 3
+    keep_best: int = 1
+    """What the page of the disk proposes to keep of each run and stage."""
 
 
 def run_app(

@@ -180,6 +180,13 @@ class RunsScreen(ListView, Screen[None]):
     def action_rescan(self) -> None:
         self.lavender.feed.rescan_soon()
 
+    def action_disk(self) -> None:
+        from lavender_tui.model.disk import KeepRules
+        from lavender_tui.tui.screens.disk import DiskScreen
+
+        look = self.lavender.look
+        self.app.push_screen(DiskScreen(KeepRules(last=look.keep_last, best=look.keep_best)))
+
     def action_open(self) -> None:
         from lavender_tui.tui.screens.run import RunScreen
 

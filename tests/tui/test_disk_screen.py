@@ -1,0 +1,69 @@
+"""The page of the disk, on real files that really go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.screens.disk import DiskScreen
+from tests.tui import runs
+from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
+
+OLD = "run-2026-04-24_18-53-41"
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    root = tmp_path / "checkpoints"
+    for count in range(1, 6):
+        runs.save(root / OLD, count, loss=5.0 - count / 10)
+    runs.launched(root / OLD, ["python", "train.py"])
+    runs.save(root / "run-2026-04-25_18-53-41 [red]", 1)
+    return root
+
+
+def counts(root: Path) -> list[int]:
+    return sorted(int(path.stem[-4:]) for path in (root / OLD).glob("*.pt"))
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
+async def test_what_could_go_is_shown_with_why_the_rest_stays(play: Play, full: Path, size: tuple[int, int]) -> None:
+    async with play(full, size=size) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "2 could go")
+        shown = text_of(pilot.app)
+        assert "of checkpoints" in shown and "free" in shown and "the newest whole one of pretrain" in shown
+        await press(pilot, "plus")
+        await until_shown(pilot, "1 could go")
+        await press(pilot, "minus", "minus", "minus")
+        await until_shown(pilot, "newest 1")
+        await until_shown(pilot, "4 could go")
+        await press(pilot, "escape")
+        assert not isinstance(pilot.app.screen, DiskScreen) and counts(full) == [1, 2, 3, 4, 5]
+
+
+async def test_nothing_goes_without_a_yes_and_then_only_that(play: Play, full: Path) -> None:
+    async with play(full) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "2 could go")
+        await press(pilot, "P")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question")
+        assert "Delete 2 checkpoints for good?" in text_of(pilot.app)
+        await press(pilot, "enter")  # the default is no
+        assert counts(full) == [1, 2, 3, 4, 5]
+        await press(pilot, "P")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question")
+        await press(pilot, "y")
+        await until_shown(pilot, "2 checkpoints")
+        await until_shown(pilot, "0 could go")
+        assert counts(full) == [3, 4, 5]
+
+
+async def test_read_only_the_page_only_looks(play: Play, full: Path) -> None:
+    async with play(full, readonly=True) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "2 could go")
+        await press(pilot, "P")
+        assert isinstance(pilot.app.screen, DiskScreen) and "delete the rest" not in text_of(pilot.app)
