@@ -11,13 +11,24 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from lavender_tui.launch.files import LOG, RANKS, read_document
+from lavender_tui.model.failure import Failure
 
 TAIL_BYTES = 256 * 1024
 LONGEST = 400  # characters of a message from a training
+MOST_TRACEBACK_LINES = 60
+_ERROR_FILE = "error.json"
+_ATTEMPT = re.compile(r"attempt_([0-9]{1,9})")
+_ENTRY = re.compile(r"^\s*\[[0-9]+\]:", re.MULTILINE)
+_TORCH_RANK = re.compile(r"^\[rank([0-9]{1,9})\]:", re.MULTILINE)
+# What a rank says when another one is gone: never the cause.
+_SECONDARY = re.compile(
+    r"[Cc]onnection (?:closed|reset) by peer|remote process exited|communicator was aborted|[Bb]roken pipe"
+    r"|connectFullMesh failed|SignalException|Timed out waiting|operation timeout|Connection refused"
+)
 # torchrun puts "[default0]:" before a line of rank 0, torch itself "[rank0]:".
 _PREFIXES = re.compile(r"^(?:\[[A-Za-z_]+[0-9]+\]:\s?)+")
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|[A-Z]\w+)\b.*")
@@ -31,6 +42,19 @@ class RankFailure:
     local_rank: int | None
     exit_code: int | None
     pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFile:
+    """What `@record` wrote for one rank; `order` sorts by when, `is_secondary`: it only lost its neighbour."""
+
+    path: str
+    local_rank: int
+    rank: int | None
+    exception: str
+    traceback: tuple[str, ...]
+    order: tuple[int, int]
+    is_secondary: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +75,99 @@ def find(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None, or
 
     `orphans` is how many processes the leader left behind.
     """
+    failure = examine(run_dir, code, memory_kills=memory_kills, orphans=orphans)
+    return failure.words if failure is not None else None
+
+
+def examine(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None, orphans: int = 0) -> Failure | None:
+    """As `find`, with the rank, its exception, the traceback and the file that it stands in."""
     kills = memory_kills or MemoryKills()
     if code < 0:
         told = describe_signal(-code, kills, kills.leader)
-        return f"{told}; the {orphans} processes that it left were told to save and end" if orphans else told
-    failure = rank_failure(run_dir)
-    message = _error_file(run_dir, failure) or _traceback_of(run_dir, failure)
+        told = f"{told}; the {orphans} processes that it left were told to save and end" if orphans else told
+        return Failure(words=told)
+    seen = rank_failures(run_dir)
+    killed = {one.local_rank for one in seen if one.exit_code is not None and one.exit_code < 0}
+    told_by = [one for one in newest_error_files(run_dir) if one.local_rank not in killed]
+    first = _first(run_dir, seen, told_by)
+    if first is not None and first.exit_code is not None and first.exit_code < 0:
+        words = f"rank {first.rank} was {describe_signal(-first.exit_code, kills, first.pid)}"
+        return Failure(words=words, rank=first.rank, where=_output_of(run_dir, first))
+    if first is None and told_by:
+        # torchrun itself had no time to report: the file that was written first.
+        return _told(run_dir, None, told_by[0])
+    if first is not None and (own := next((one for one in told_by if one.local_rank == first.local_rank), None)):
+        return _told(run_dir, first, own)
+    return _by_traceback(run_dir, first, code)
+
+
+def _first(run_dir: str, seen: Sequence[RankFailure], told_by: Sequence[ErrorFile]) -> RankFailure | None:
+    """The failure that the others followed from.
+
+    torchrun compares whole seconds, so that what it calls the root cause may be a rank that only lost its neighbour. A
+    rank that died of a signal that torchrun didn't send, or that raised an error of its own first, comes before it.
+    """
+
+    def is_secondary(one: RankFailure) -> bool:
+        if (file := by_rank.get(one.local_rank)) is not None:
+            return file.is_secondary
+        found = _last_traceback_of(run_dir, one) if one.exit_code == 1 else None
+        return found is not None and _SECONDARY.search(found.head) is not None
+
+    if not seen:
+        return None
+    root = seen[0]
+    by_rank: dict[int | None, ErrorFile] = {one.local_rank: one for one in told_by}
+    own = by_rank.get(root.local_rank)
+    if root.exit_code == -signal.SIGTERM or is_secondary(root):
+        others = [one for one in seen if one.exit_code is not None and one.exit_code not in (-15, root.exit_code)]
+        if killed := [one for one in others if one.exit_code is not None and one.exit_code < 0]:
+            return killed[0]
+    if told_by and told_by[0] is not own and not told_by[0].is_secondary:
+        return next((one for one in seen if one.local_rank == told_by[0].local_rank), root)
+    return root
+
+
+def _told(run_dir: str, failure: RankFailure | None, file: ErrorFile) -> Failure:
+    """As the rank's own error file has it; the same traceback in its output, where it is there, can be gone to."""
+    rank = failure.rank if failure is not None else file.rank
+    if rank is None and len(_names(os.path.join(run_dir, RANKS))) == 1:
+        rank = file.local_rank  # one agent: the rank on its node is the rank
+    output = os.path.join(os.path.dirname(file.path), "stderr.log")
+    where = output if last_traceback(_tail(output)) else file.path
+    who = f"rank {rank}" if rank is not None else f"local rank {file.local_rank}"
+    return Failure(
+        words=f"{who}: {file.exception}",
+        rank=rank,
+        exception=file.exception,
+        traceback=file.traceback,
+        where=os.path.relpath(where, run_dir),
+    )
+
+
+def _by_traceback(run_dir: str, failure: RankFailure | None, code: int) -> Failure | None:
+    """The last traceback of the failed rank's output, else of the log.
+
+    Only where the exit code is Python's for one: what a script printed before it ended with a code of its own need not
+    be why.
+    """
+    exit_code = failure.exit_code if failure is not None and failure.exit_code is not None else code
+    found = _last_traceback_of(run_dir, failure) if exit_code == 1 else None
     if failure is None:
-        return message
+        if found is None:
+            return None
+        return Failure(words=found.head, exception=found.head, traceback=found.lines, where=found.where)
     who = f"rank {failure.rank}"
-    if failure.exit_code is not None and failure.exit_code < 0:
-        return f"{who} was {describe_signal(-failure.exit_code, kills, failure.pid)}"
-    if message:
-        return f"{who}: {message}"
-    return f"{who} ended with exit code {failure.exit_code}" if failure.exit_code is not None else f"{who} failed"
+    if found is not None:
+        return Failure(
+            words=f"{who}: {found.head}",
+            rank=failure.rank,
+            exception=found.head,
+            traceback=found.lines,
+            where=found.where,
+        )
+    return Failure(words=f"{who} ended with exit code {exit_code}" if failure.exit_code else f"{who} failed",
+                   rank=failure.rank, where=_output_of(run_dir, failure))  # fmt: skip
 
 
 def describe_signal(number: int, kills: MemoryKills | None = None, pid: int | None = None) -> str:
@@ -90,12 +193,23 @@ def describe_signal(number: int, kills: MemoryKills | None = None, pid: int | No
 
 def rank_failure(run_dir: str) -> RankFailure | None:
     """The root cause in the table that torchrun prints when a worker failed."""
+    return next(iter(rank_failures(run_dir)), None)
+
+
+def rank_failures(run_dir: str) -> list[RankFailure]:
+    """Every rank in that table, the root cause first."""
     text = _tail(os.path.join(run_dir, LOG))
-    _, found, table = text.rpartition("Root Cause (first observed failure)")
+    others, found, root = text.rpartition("Root Cause (first observed failure)")
     if not found:
-        return None
-    rank = re.search(r"rank\s*:\s*([0-9]{1,9})(?:\s*\(local_rank:\s*([0-9]{1,9})\))?", table)
-    code = re.search(r"exitcode\s*:\s*(-?[0-9]{1,9})(?:\s*\(pid:\s*([0-9]{1,9})\))?", table)
+        return []
+    _, found, others = others.rpartition("Failures:")
+    failures = [_failure(part) for part in (root, *(_ENTRY.split(others) if found else ()))]
+    return [one for one in failures if one is not None]
+
+
+def _failure(entry: str) -> RankFailure | None:
+    rank = re.search(r"rank\s*:\s*([0-9]{1,9})(?:\s*\(local_rank:\s*([0-9]{1,9})\))?", entry)
+    code = re.search(r"exitcode\s*:\s*(-?[0-9]{1,9})(?:\s*\(pid:\s*([0-9]{1,9})\))?", entry)
     if not rank:
         return None
     return RankFailure(
@@ -106,43 +220,118 @@ def rank_failure(run_dir: str) -> RankFailure | None:
     )
 
 
-def _error_file(run_dir: str, failure: RankFailure | None) -> str | None:
-    """The message of the failed rank's `error.json`, else of the one written first."""
-    dated = []
-    for path in _find(os.path.join(run_dir, RANKS), "error.json"):
-        document, _ = read_document(path)
-        if document is not None and (message := _message(document)):
-            is_the_one = failure is not None and os.path.basename(os.path.dirname(path)) == str(failure.local_rank)
-            dated.append((not is_the_one, os.stat(path).st_mtime_ns, message))
-    return min(dated)[2] if dated else None
+# What the ranks wrote
 
 
-def _message(document: dict[str, object]) -> str | None:
+def newest_error_files(run_dir: str) -> list[ErrorFile]:
+    """The error files of the newest attempt, the one that came first at the front; `@record` writes them.
+
+    What only lost its neighbour comes after what failed by itself. An older attempt's error was got over by a restart.
+    """
+    attempts: dict[int, list[str]] = {}
+    for where, directories, names in os.walk(os.path.join(run_dir, RANKS)):
+        directories.sort()
+        if attempt := _ATTEMPT.fullmatch(os.path.basename(os.path.dirname(where))):
+            paths = attempts.setdefault(int(attempt[1]), [])
+            paths += [os.path.join(where, _ERROR_FILE)] if _ERROR_FILE in names else []
+    newest = attempts[max(attempts)] if attempts else []
+    found = [one for path in newest if (one := _error_file(path)) is not None]
+    return sorted(found, key=lambda one: (one.is_secondary, one.order))
+
+
+def _error_file(path: str) -> ErrorFile | None:
+    document, _ = read_document(path)
+    local_rank = os.path.basename(os.path.dirname(path))
+    if document is None or not local_rank.isdecimal():
+        return None
+    exception, callstack, timestamp = _contents(document)
+    if not exception:
+        return None
+    try:
+        written = os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+    ranks = set(_TORCH_RANK.findall(_tail(os.path.join(os.path.dirname(path), "stderr.log"))))
+    return ErrorFile(
+        path=path,
+        local_rank=int(local_rank),
+        rank=int(ranks.pop()) if len(ranks) == 1 else None,
+        exception=exception,
+        traceback=_traceback_lines(callstack.splitlines()),
+        # torch writes whole seconds; within one of them the file's own time tells more.
+        order=(timestamp if timestamp is not None else written // 1_000_000_000, written),
+        is_secondary=_SECONDARY.search(exception) is not None,
+    )
+
+
+def _contents(document: dict[str, object]) -> tuple[str | None, str, int | None]:
+    """(exception, callstack, unix seconds) in the shapes that torch's versions write."""
     told = document.get("message")
     if isinstance(told, str):
         # Some torch versions put JSON into the text.
         try:
             told = json.loads(told) if told.startswith("{") else told
         except (ValueError, RecursionError):
-            return _short(told)
-    if isinstance(told, dict):
-        told = told.get("message")
-    return _short(told) if isinstance(told, str) else None
+            return _short(str(told)), "", None
+    more = told.get("extraInfo") if isinstance(told, dict) else document
+    told = told.get("message") if isinstance(told, dict) else told
+    more = more if isinstance(more, dict) else {}
+    callstack, stamp = more.get("py_callstack"), str(more.get("timestamp", ""))
+    seconds = int(stamp) if stamp.isascii() and stamp.isdigit() and len(stamp) < 12 else None
+    return _short(told) if isinstance(told, str) else None, callstack if isinstance(callstack, str) else "", seconds
 
 
-def _traceback_of(run_dir: str, failure: RankFailure | None) -> str | None:
-    """The last line of the last traceback, in the failed rank's own output first."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A traceback in a file of the run."""
+
+    head: str
+    lines: tuple[str, ...]
+    where: str
+
+
+def _last_traceback_of(run_dir: str, failure: RankFailure | None) -> _Found | None:
+    """The last traceback in the failed rank's own output, newest attempt first; then in the log."""
     candidates = []
     if failure is not None:
-        candidates = [
-            path
-            for path in _find(os.path.join(run_dir, RANKS), "stderr.log")
-            if os.path.basename(os.path.dirname(path)) == str(failure.local_rank)
-        ]
-    for path in [*reversed(candidates), os.path.join(run_dir, LOG)]:
-        if message := last_traceback(_tail(path), skip_launcher=failure is not None or path.endswith(LOG)):
-            return message
+        found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
+        candidates = sorted(found, key=_attempt_of, reverse=True)
+    for path in [*candidates, os.path.join(run_dir, LOG)]:
+        text = _tail(path)
+        if head := last_traceback(text, skip_launcher=failure is not None or path.endswith(LOG)):
+            return _Found(head, _lines_before(text, head), os.path.relpath(path, run_dir))
     return None
+
+
+def _output_of(run_dir: str, failure: RankFailure) -> str | None:
+    """The rank's own output in its newest attempt, where it holds anything."""
+    found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
+    newest = max(found, key=_attempt_of, default=None)
+    return os.path.relpath(newest, run_dir) if newest is not None and _tail(newest) else None
+
+
+def _is_of(path: str, failure: RankFailure) -> bool:
+    return os.path.basename(os.path.dirname(path)) == str(failure.local_rank)
+
+
+def _attempt_of(path: str) -> int:
+    attempt = _ATTEMPT.fullmatch(os.path.basename(os.path.dirname(os.path.dirname(path))))
+    return int(attempt[1]) if attempt else -1
+
+
+def _lines_before(text: str, head: str) -> tuple[str, ...]:
+    """The traceback that ends with that line, its rank's marks taken off."""
+    lines = [_PREFIXES.sub("", line) for line in text.splitlines()]
+    end = next((at for at in range(len(lines) - 1, -1, -1) if _short(lines[at]) == head), None)
+    if end is None:
+        return ()
+    start = next((at for at in range(end, -1, -1) if lines[at].startswith("Traceback (most recent")), end)
+    return _traceback_lines(lines[start : end + 1])
+
+
+def _traceback_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """At most so many lines, those at the end, none very long."""
+    return tuple(line.rstrip()[:LONGEST] for line in lines[-MOST_TRACEBACK_LINES:])
 
 
 def last_traceback(text: str, *, skip_launcher: bool = False) -> str | None:
@@ -157,6 +346,13 @@ def last_traceback(text: str, *, skip_launcher: bool = False) -> str | None:
             if not (skip_launcher and line.startswith("torch.distributed.elastic.")):
                 found = line
     return _short(found) if found else None
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
 
 
 def _find(directory: str, name: str) -> Iterator[str]:

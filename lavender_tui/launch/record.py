@@ -26,6 +26,7 @@ from lavender_tui.launch.identity import (
     start_ticks,
 )
 from lavender_tui.launch.journal import person
+from lavender_tui.model.failure import failure_of
 from lavender_tui.model.run import EndFacts, Lineage
 from lavender_tui.model.secrets import holds_secrets
 
@@ -202,6 +203,7 @@ class ExitRecord:
     stop: Mapping[str, Any] | None = None  # what asked for the end, where something did
     killed: bool = False  # SIGKILL had to be sent
     error: str | None = None
+    failure: Mapping[str, Any] | None = None  # the rank, exception and traceback behind `error`: model.failure
     wall_s: float | None = None
     schema: int = SCHEMA
 
@@ -279,6 +281,7 @@ def end_facts(run_dir: str) -> EndFacts | None:
         exit_code=ended.code if ended else None,
         signal=ended.signal if ended else None,
         error=ended.error if ended else None,
+        failure=failure_of(ended.failure, ended.error) if ended else None,
         ended_at=ended.ended_at if ended else None,
         killed=ended.killed if ended else False,
         stop_requested=stop is not None or (ended is not None and ended.stop is not None),
@@ -391,6 +394,7 @@ def _exit(document: dict[str, Any]) -> ExitRecord:
         stop=stop,
         killed=document.get("killed") is True,
         error=_optional(document, "error", _text),
+        failure=document["failure"] if isinstance(document.get("failure"), dict) else None,
         wall_s=_optional(document, "wall_s", _number),
     )
 

@@ -285,6 +285,7 @@ class _Supervised:
         self.orphans = 0
         self.kill_at: float | None = None
         self.killed = False
+        self.failure: dict[str, Any] | None = None
 
     def watch(self) -> int:
         """Wait for the end of the training and of everything that it started; returns the exit code to end with."""
@@ -421,7 +422,9 @@ class _Supervised:
 
         kills = cause.MemoryKills(self.memory_kills.struck(), self.memory_kills.named(), self.leader)
         try:
-            own = cause.find(self.run_dir, code, memory_kills=kills, orphans=self.orphans)
+            failure = cause.examine(self.run_dir, code, memory_kills=kills, orphans=self.orphans)
+            own = failure.words if failure is not None else None
+            self.failure = failure.to_json() if failure is not None else None
         except (OSError, ValueError, RecursionError) as error:
             upkeep.note(f"the cause can't be found: {error!r}")
             own = None
@@ -437,6 +440,7 @@ class _Supervised:
             "stop": self.stop,
             "killed": self.killed,
             "error": error,
+            "failure": self.failure,
             "wall_s": round(time.monotonic() - self.since, 3),
         }
         for pause in (0, 0.5, 2, 5, 10):  # a full disk is often freed within seconds

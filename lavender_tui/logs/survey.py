@@ -33,6 +33,11 @@ class Survey:
         return self.at >= self._pager.size
 
     @property
+    def is_settled(self) -> bool:
+        """Is every error up to its end known? A traceback at the file's end may still be written."""
+        return self.is_whole and self._fed >= self._pager.size and not self._finder.is_inside
+
+    @property
     def lines(self) -> int:
         """Line ends seen so far."""
         return self._lines[-1] + self._rest

@@ -92,6 +92,7 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "format": run.format,
         "state": run.state.value,
         "state_reason": run.state_reason,
+        "failure": run.end.failure.to_json() if run.end is not None and run.end.failure is not None else None,
         "stage": newest.stage if newest else None,
         "epoch": newest.epoch if newest else None,
         "epochs": newest.epochs if newest else None,

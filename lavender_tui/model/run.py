@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.ending import StopRequest
+from lavender_tui.model.failure import Failure
 
 if TYPE_CHECKING:
     from lavender_tui.model.job import Job
@@ -51,6 +52,7 @@ class EndFacts:
     exit_code: int | None = None
     signal: str | None = None
     error: str | None = None
+    failure: Failure | None = None  # the rank, exception and traceback behind `error`, from exit.json
     ended_at: float | None = None  # unix seconds
     killed: bool = False  # SIGKILL had to be sent
     stop_requested: bool = False

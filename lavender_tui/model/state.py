@@ -269,5 +269,7 @@ def _steps_count(facts: RunFacts) -> bool:
 def _failure(end: EndFacts) -> str:
     if end.signal and end.error and end.error.startswith("killed by signal"):
         return end.error  # it names the signal, and what is known of who sent it
+    if end.failure is not None and end.failure.rank is not None and end.error:
+        return end.error  # torchrun's own exit code is 1 whatever happened
     how = f"killed by {end.signal}" if end.signal else f"exit code {end.exit_code}"
     return f"{how}: {end.error}" if end.error else how

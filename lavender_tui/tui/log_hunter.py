@@ -210,7 +210,9 @@ class LogHunter:
         first = survey.errors[0] if survey.errors else None
         line = self._line_of(first.last_line) if first is not None else None
         done = survey.at / max(1, pager.size)
-        self._post(LogSurveyed(self._session, survey, survey.is_whole, survey.error_count, first, line, min(1.0, done)))
+        self._post(
+            LogSurveyed(self._session, survey, survey.is_settled, survey.error_count, first, line, min(0.99, done))
+        )
 
     def _look_at_file(self) -> bool:
         """Is there more of it now?"""

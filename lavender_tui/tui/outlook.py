@@ -8,7 +8,7 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
 from lavender_tui.model.plan import Policy
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
 from lavender_tui.model.topology import allowed_world_sizes
 from lavender_tui.tui.origin import source_words
@@ -96,7 +96,16 @@ def outlook(run: Run, followers: Sequence[Run] = (), *, readonly: bool = False) 
         lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
     lines = [_without_keys(line) for line in lines] if readonly else lines
     proof = proof_line(run)
-    return ([proof] if proof else []) + lines + follower_lines(followers)
+    return failure_lines(run) + ([proof] if proof else []) + lines + follower_lines(followers)
+
+
+def failure_lines(run: Run) -> list[list[Span]]:
+    """Where the error that ended it was raised, and how to see it whole."""
+    failure = run.end.failure if run.end is not None and run.state is RunState.FAILED else None
+    if failure is None or not failure.traceback:
+        return []
+    place = f": {text.clean(failure.place, 120)}" if failure.place else ""
+    return [[("e ", "accent"), (f"goes to its traceback{place}", "quiet")]]
 
 
 def _without_keys(line: list[Span]) -> list[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -69,14 +70,19 @@ class LogScreen(LogSearch, Screen[None]):
     # What the threads bring
 
     def on_log_files(self, message: LogFiles) -> None:
-        """Keep to the file that is shown; the first one if nothing was."""
-        current = self._path
+        """Keep to the file that is shown; at first the one with the error that was asked for, else the first."""
+        current, paths = self._path, [path for _, path in message.files]
         self._files, self._has_looked = message.files, True
-        paths = [path for _, path in message.files]
-        self._index = paths.index(current) if current in paths else 0
+        wanted = current or (self._failed_in() if self.go_to_error_first else None)
+        self._index = paths.index(wanted) if wanted in paths else 0
         if message.files and current not in paths:
             self._open()
         self._show()
+
+    def _failed_in(self) -> str | None:
+        """The file with the traceback that ended the run."""
+        failure = self._run.end.failure if self._run.end is not None else None
+        return os.path.join(self._run.path, failure.where) if failure is not None and failure.where else None
 
     def on_log_read(self, message: LogRead) -> None:
         if message.session != self.session:

@@ -141,15 +141,15 @@ class LogSearch(Screen[None], inherit_bindings=False):
 
     def go_to_error(self, *, forward: bool) -> None:
         """The next error or the one before; the first time at the end of a log, the one that matters most."""
-        survey, view = self.survey, self.view
+        view, errors = self.view, self._all_errors()
         self.hunter.survey()
         is_first = self._at_error is None and view.is_at_end
-        if survey is not None and survey.is_whole and survey.error_count == len(survey.errors):
-            if not survey.errors:
+        if errors is not None:
+            if not errors:
                 self._say("no error in this file")
                 return
-            index, wrapped = _chosen(survey.errors, self._at_error, view.top_offset, forward, is_first)
-            self._show_error(survey.errors[index], wrapped, f" {index + 1} of {len(survey.errors)}")
+            index, wrapped = _chosen(errors, self._at_error, view.top_offset, forward, is_first)
+            self._show_error(errors[index], wrapped, f" {index + 1} of {len(errors)}")
             return
         at = self._at_error.start if self._at_error is not None else view.top_offset
         self._seek(
@@ -158,6 +158,13 @@ class LogSearch(Screen[None], inherit_bindings=False):
             forward=forward and not is_first,
             words="looking for an error",
         )
+
+    def _all_errors(self) -> list[ErrorBlock] | None:
+        """Every error of the file; None where not all are known, and one has to look."""
+        told = self._surveyed
+        if told is None or not told.is_whole or told.survey.error_count != len(told.survey.errors):
+            return None
+        return told.survey.errors
 
     def look_for_line(self, line: int) -> None:
         self._begin(Order(self._order + 1, line=line), f"looking for line {line:,}")
