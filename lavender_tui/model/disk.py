@@ -109,7 +109,7 @@ def _kept_best(run: Run, rules: KeepRules) -> dict[str, str]:
         known = sorted((one for one in saved if one.loss is not None), key=lambda one: (one.loss, one.order))
         of_stage = f" of {stage}" if stage else ""
         for one in known[: rules.best]:
-            kept[one.path] = f"of the best {rules.best}{of_stage}"
+            kept[one.path] = f"best {rules.best}{of_stage}"
     return kept
 
 

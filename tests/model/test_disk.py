@@ -35,7 +35,7 @@ def test_the_best_stay() -> None:
     saved = [save(1, loss=1.0), save(2, loss=3.0), save(3, loss=None, loss_text="nan"), save(4, loss=2.0)]
     assert gone([run("a", *saved)], KeepRules(best=1)) == {2, 3}
     whys = {fate.checkpoint.save_count: fate.why for fate in fates([run("a", *saved)], KeepRules(best=1))}
-    assert whys[1] == "of the best 1 of pretrain" and whys[4] == "the newest whole one of pretrain"
+    assert whys[1] == "best 1 of pretrain" and whys[4] == "newest whole of pretrain"
 
 
 def test_what_was_resumed_from_stays_also_after_a_move() -> None:

@@ -34,7 +34,7 @@ async def test_what_could_go_is_shown_with_why_the_rest_stays(play: Play, full: 
         await press(pilot, "D")
         await until_shown(pilot, "2 could go")
         shown = text_of(pilot.app)
-        assert "of checkpoints" in shown and "free" in shown and "the newest whole one of pretrain" in shown
+        assert "of checkpoints" in shown and "free" in shown and "newest whole of pretrain" in shown
         await press(pilot, "plus")
         await until_shown(pilot, "1 could go")
         await press(pilot, "minus", "minus", "minus")
