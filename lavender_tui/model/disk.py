@@ -97,9 +97,7 @@ def _kept_last(run: Run, rules: KeepRules) -> dict[str, str]:
     for stage, saved in _by_stage(run).items():
         for place, one in enumerate(reversed(saved[-rules.last :])):
             of_stage = f" of {stage}" if stage else ""
-            kept[one.path] = (
-                f"the newest whole one{of_stage}" if place == 0 else f"of the newest {rules.last}{of_stage}"
-            )
+            kept[one.path] = f"newest {rules.last}{of_stage}" if place else f"newest whole{of_stage}"
     return kept
 
 
