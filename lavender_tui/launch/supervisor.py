@@ -428,7 +428,8 @@ class _Supervised:
         except (OSError, ValueError, RecursionError) as error:
             upkeep.note(f"the cause can't be found: {error!r}")
             own = None
-        self.upkeep.listen()  # what failed on another node is the cause of much that is seen here
+        if not (own or "").startswith("rank "):
+            self.upkeep.await_others()  # what failed on another node is the cause of much that is seen here
         return "; ".join(filter(None, (own, self.upkeep.failure_elsewhere))) or None
 
     def record_end(self, code: int | None, signal_name: str | None, error: str | None) -> None:

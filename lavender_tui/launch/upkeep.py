@@ -71,6 +71,16 @@ class Upkeep:
         if self.failure_elsewhere is not None and self._failed_since is None:
             self._failed_since = now
 
+    def await_others(self) -> None:
+        """For a moment: a node that was killed lets its ranks save before it records how it ended."""
+        from lavender_tui.launch import nodes
+
+        deadline = time.monotonic() + nodes.PATIENCE_SECONDS
+        self.listen()
+        while self._run and not self._waits and self.failure_elsewhere is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+            self.listen()
+
     @property
     def is_left_alone(self) -> bool:
         """Another node has failed some time ago, nobody can take its place, and this one has not noticed."""

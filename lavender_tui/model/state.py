@@ -78,6 +78,7 @@ class RunFacts:
     restarted_at: float | None = None  # when this machine was started anew, after the launch
     copied_from: str | None = None  # the run whose record this is, where the directory is a copy
     is_ending: bool = False  # its leader is gone, and its supervisor is about to record how
+    is_unsupervised: bool = False  # its supervisor was killed: the training goes on, nobody will see how it ends
     vanished: Vanished | None = None
     job: JobFacts | None = None
     sign: Sign | None = None
@@ -238,7 +239,8 @@ def _alive(facts: RunFacts) -> tuple[RunState, str]:
     if facts.end is not None and facts.end.stop_requested:
         asked = "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
     owner = next((f" of user {text.clean(one.owner, 40)}" for one in facts.processes if one.owner), "")
-    return RunState.RUNNING, text.plural(count, "live process", "live processes") + owner + asked
+    alone = "; its supervisor is gone" if facts.is_unsupervised else ""
+    return RunState.RUNNING, text.plural(count, "live process", "live processes") + owner + alone + asked
 
 
 def _stall(facts: RunFacts) -> str | None:

@@ -74,6 +74,7 @@ def assemble(
         restarted_at=restarted_at,
         copied_from=papers.copied_from,
         is_ending=stands.is_ending,
+        is_unsupervised=stands.is_unsupervised,
         vanished=vanished(observed),
         job=_job_facts(papers, observed.job),
         sign=times.sign,

@@ -32,11 +32,12 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`is_ending`: the leader is gone, and its supervisor has not recorded how yet."""
+    """`is_ending`: the leader is gone, its supervisor has not recorded how yet; `is_unsupervised`: the other way."""
 
     processes: tuple[LiveProcess, ...] = ()
     leftovers: tuple[LiveProcess, ...] = ()
     is_ending: bool = False
+    is_unsupervised: bool = False
 
     @property
     def alive_since(self) -> float | None:
@@ -57,7 +58,8 @@ def standing(observed: Observed, launch: LaunchRecord | None, end: EndFacts | No
     if launch is None or leader is None:
         return _without_leader(processes, is_over=end is not None and end.ended_at is not None)
     if any((one.pid, one.start_ticks) == (leader.pid, leader.start_ticks) for one in processes):
-        return Standing(tuple(processes))
+        has_one = launch.supervisor is None or any(one.role == "supervisor" for one in processes)
+        return Standing(tuple(processes), is_unsupervised=not has_one)
     supervisors = tuple(one for one in processes if one.role == "supervisor")
     others = tuple(one for one in processes if one.role != "supervisor")
     again = tuple(one for one in others if is_another_start(one, launch))

@@ -73,4 +73,5 @@ def test_an_agent_killed_fails_the_run_on_both_nodes(
         assert facts is not None and not facts.stop_requested
         assert facts.signal == "SIGKILL" or facts.exit_code not in (0, None)
     survivor = node.run_dir if killed == "first" else chain.run_dir
-    assert "failed: killed by signal 9" in (read_exit(survivor).error or "")
+    error = read_exit(survivor).error or ""
+    assert "failed: killed by signal 9" in error or error.startswith("rank "), error
