@@ -50,10 +50,11 @@ def _question(run_dir: str, how: str) -> str:
     if run is None or not run.is_alive:
         return f"{verb} {name}?"
     stake = at_stake(run, time.time())
-    where = f"{clean(run.host, 60)}, pid {run.pid}" if run.host else f"pid {run.pid}"
-    number = plural(len(run.processes), "process", "processes")
+    known_as = f"Slurm {run.job.called}" if run.job is not None else f"pid {run.pid}"
+    where = f"{clean(run.host, 60)}, {known_as}" if run.host and run.job is None else known_as
+    number = f", {plural(len(run.processes), 'process', 'processes')}" if run.processes else ""
     lost = stake.when_asked if not how else stake.work
-    return f"{verb} {name} ({where}, {number})? Lost: {lost}."
+    return f"{verb} {name} ({where}{number})? Lost: {lost}."
 
 
 def _stop(run_dir: str, how: str, grace: float, yes: bool) -> int:
@@ -76,7 +77,8 @@ def _request(run_dir: str, what: StopAt) -> int:
     from lavender_tui.launch.stopping import CannotStop
 
     run = _seen(run_dir)
-    why_not = why_no_request(run, what) if run is not None and run.is_alive else None
+    may_live = run is not None and (run.is_alive or run.elsewhere is not None)
+    why_not = why_no_request(run, what) if run is not None and may_live else None
     if why_not is not None:
         raise CannotStop(why_not, where=run_dir, hint="`lavender-tui stop RUN` asks it by a signal, now")
     request = ask_to_stop(run_dir, what)

@@ -61,9 +61,18 @@ def facts(run: Run, now: float) -> list[list[Span]]:
     lines.append(_line("since", stake.done))
     if stopping is None:
         lines.append(_line("lost", stake.when_asked))
-    if run.is_alive and not any(one.role == "supervisor" for one in run.processes):
-        lines.append(_line("note", "nobody supervises it: it is killed only while this app is open"))
+    if (note := _note(run)) is not None:
+        lines.append(_line("note", note))
     return lines
+
+
+def _note(run: Run) -> str | None:
+    """What nobody does once the app is left."""
+    if run.job is not None:
+        return None if run.job.is_waiting else "should it not end, it is cancelled only while this app is open"
+    if not run.processes or any(one.role == "supervisor" for one in run.processes):
+        return None
+    return "nobody supervises it: it is killed only while this app is open"
 
 
 def _line(label: str, words: str) -> list[Span]:
@@ -71,12 +80,18 @@ def _line(label: str, words: str) -> list[Span]:
 
 
 def _host(run: Run) -> str:
+    if run.job is not None:
+        where = f" on {text.clean(run.job.nodes, 60)}" if run.job.nodes else ""
+        return f"Slurm {run.job.called}{where}"
     return text.clean(run.host, 60) if run.host else "this machine"
 
 
 def _processes(run: Run) -> str:
     if _has_only_leftovers(run):
         return f", {text.plural(len(run.leftovers), 'process', 'processes')}"
+    if run.job is not None and not run.processes:
+        ranks = f", {text.plural(run.world_size, 'rank')}" if run.world_size else ""
+        return f", {run.job.state.lower()}{ranks}"
     if not run.processes:
         return ", its processes can't be seen from here"
     ranks = f", {text.plural(run.world_size, 'rank')}" if run.world_size else ""
@@ -94,21 +109,23 @@ def choices(run: Run, *, grace: float, now: float) -> list[Choice]:
     if _has_only_leftovers(run):
         return [
             Choice(key="n", title="no, leave them", answer=LEAVE),
-            Choice(key="y", title="end them", answer=GRACEFUL, what=_after("SIGTERM", grace)),
+            Choice(key="y", title="end them", answer=GRACEFUL, what=_after(run, "SIGTERM", grace)),
             Choice(key="K", title="kill them at once", answer=KILL, what="SIGKILL; asks again"),
         ]
+    if run.job is not None and run.job.is_waiting:
+        return [
+            Choice(key="n", title="no, leave it in the queue", answer=LEAVE),
+            Choice(key="y", title="take it out of the queue", answer=GRACEFUL, what="scancel; it had not started"),
+        ]
     if not _takes_signals(run):
-        return [leave, *_requests(run, now)] if run.state not in _OVER else [leave]
+        return [leave, *(_requests(run, now) if run.elsewhere is not None and run.end is None else [])]
     polite = [] if run.is_stopping else [_polite(run, grace), *_requests(run, now)]
     return [
         leave,
         *polite,
-        Choice(key="i", title="interrupt", answer=INTERRUPT, what=_after("SIGINT, as Ctrl-C", grace)),
-        Choice(key="K", title=f"kill it {'now' if run.is_stopping else 'at once'}", answer=KILL, what=_kill_costs(run)),
+        Choice(key="i", title="interrupt", answer=INTERRUPT, what=_after(run, "SIGINT, as Ctrl-C", grace)),
+        Choice(key="K", title=_kill_title(run), answer=KILL, what=_kill_costs(run)),
     ]
-
-
-_OVER = (RunState.FINISHED, RunState.FAILED, RunState.STOPPED)
 
 
 def _takes_signals(run: Run) -> bool:
@@ -118,11 +135,17 @@ def _takes_signals(run: Run) -> bool:
 
 def _polite(run: Run, grace: float) -> Choice:
     title = "save and stop" if run.saves_when_asked else "ask it to stop"
-    return Choice(key="y", title=title, answer=GRACEFUL, what=_after("SIGTERM", grace))
+    return Choice(key="y", title=title, answer=GRACEFUL, what=_after(run, "SIGTERM", grace))
 
 
-def _after(signal: str, grace: float) -> str:
+def _after(run: Run, signal: str, grace: float) -> str:
+    if run.job is not None:
+        return f"scancel -s {signal.split(',')[0].removeprefix('SIG')}; scancel after {text.duration(grace)}"
     return f"{signal}; killed after {text.duration(grace)}"
+
+
+def _kill_title(run: Run) -> str:
+    return f"{'kill' if run.job is None else 'cancel'} it {'now' if run.is_stopping else 'at once'}"
 
 
 def _kill_costs(run: Run) -> str:

@@ -1,0 +1,92 @@
+"""What the stop box offers for each kind of run, and what it says that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lavender_tui.model.ending import StopAt, StopRequest
+from lavender_tui.model.job import Job
+from lavender_tui.model.proof import Begin
+from lavender_tui.model.run import EndFacts, LiveProcess, Run, RunState
+from lavender_tui.tui.stop_choices import choices, facts, may_be_stopped, title
+
+NOW = 1_800_000_000.0
+SUPERVISED = (
+    LiveProcess(pid=6, start_ticks=1, role="supervisor"),
+    LiveProcess(pid=7, start_ticks=1, role="process", rank=0),
+)
+RUN = Run(
+    path="/r/run-1", root="/r", name="run-1", format="lavender", state=RunState.RUNNING, state_reason="2 processes",
+    checkpoints=(), newest=None, processes=SUPERVISED, host="gpu-03", pid=7, world_size=1, started_at=NOW - 600,
+    begin=Begin(epoch=2, requests=True),
+)  # fmt: skip
+
+
+def offered(run: Run) -> dict[str, str]:
+    return {one.key: f"{one.title}: {one.what}" for one in choices(run, grace=30, now=NOW)}
+
+
+def said(run: Run) -> dict[str, str]:
+    lines = ["".join(words for words, _ in line) for line in facts(run, NOW)]
+    return {line[:9].strip(): line[9:] for line in lines}
+
+
+def test_a_run_of_our_own() -> None:
+    assert list(offered(RUN)) == ["n", "y", "s", "e", "i", "K"]
+    assert offered(RUN)["y"] == "save and stop: SIGTERM; killed after 30 s"
+    assert offered(RUN)["e"].startswith("stop at the end of epoch 2:")
+    assert said(RUN)["host"] == "gpu-03, pid 7, 1 rank, 2 processes"
+    assert "note" not in said(RUN)
+    told = replace(RUN, processes=SUPERVISED[1:])
+    assert "while this app is open" in said(told)["note"]
+
+
+def test_one_that_reads_no_requests_or_is_asked_already() -> None:
+    assert list(offered(replace(RUN, begin=None))) == ["n", "y", "i", "K"]
+    assert list(offered(replace(RUN, begin=Begin(requests=False)))) == ["n", "y", "i", "K"]
+    assert "e" not in offered(replace(RUN, begin=Begin(requests=True)))  # it tells no epoch
+    asked = replace(RUN, request=StopRequest(what=StopAt.NEXT_SAVE, asked_at=NOW - 60, who="ann@gpu-03"))
+    assert offered(asked)["s"] == "don't stop at the next save: withdraw that"
+    assert said(asked)["asked"] == "stops at the next save, by ann@gpu-03 60 s ago"
+
+
+def test_one_that_ends_already() -> None:
+    end = EndFacts(stop_requested=True, stop_by="ann@gpu-03", stop_asked_at=NOW - 12, grace_seconds=30)
+    ending = replace(RUN, end=end)
+    assert list(offered(ending)) == ["n", "i", "K"] and title(ending) == "run-1 is stopping"
+    assert said(ending)["now"] == "saving… 12 s of 30, asked by ann@gpu-03"
+    assert "lost" not in said(ending)
+
+
+def test_what_a_dead_run_left_behind() -> None:
+    left = replace(RUN, state=RunState.FAILED, state_reason="exit code 1", processes=(), leftovers=SUPERVISED[1:])
+    assert list(offered(left)) == ["n", "y", "K"] and title(left) == "End what run-1 left running?"
+    assert said(left) == {"host": "gpu-03, 1 process", "run": "exit code 1"}
+
+
+def test_a_job_of_slurm() -> None:
+    job = replace(RUN, processes=(), pid=None, job=Job(job_id=12, state="RUNNING", nodes="n[1-2]"))
+    assert offered(job)["y"] == "save and stop: scancel -s TERM; scancel after 30 s"
+    assert offered(job)["i"] == "interrupt: scancel -s INT; scancel after 30 s"
+    assert offered(job)["K"].startswith("cancel it at once:")
+    assert said(job)["host"] == "Slurm job 12 on n[1-2], running, 1 rank"
+    waiting = replace(job, state=RunState.IDLE, job=Job(job_id=12, state="PENDING"), begin=None)
+    assert list(offered(waiting)) == ["n", "y"]
+    assert offered(waiting)["y"].startswith("take it out of the queue:")
+    assert may_be_stopped(waiting)
+
+
+@pytest.mark.parametrize("state", [RunState.IDLE, RunState.FAILED, RunState.FINISHED, RunState.STOPPED])
+def test_what_is_over_is_left_alone(state: RunState) -> None:
+    over = replace(RUN, state=state, processes=(), end=EndFacts(exit_code=0, ended_at=NOW))
+    assert not may_be_stopped(over)
+    assert not may_be_stopped(replace(over, end=None))
+
+
+def test_one_elsewhere_can_be_asked_by_a_file_but_by_no_signal() -> None:
+    far = replace(RUN, state=RunState.IDLE, processes=(), elsewhere="gpu-07", host="gpu-07")
+    assert list(offered(far)) == ["n", "s", "e"]
+    assert "can't be seen from here" in said(far)["host"]
+    assert not may_be_stopped(replace(far, begin=None))
