@@ -12,9 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
-from lavender_tui.launch import environment
+from lavender_tui.launch import environment, fields
+from lavender_tui.launch.fields import is_system_text
 from lavender_tui.launch.files import EXIT, LAUNCH, STOP, encode, read_document, write_atomically
 from lavender_tui.launch.identity import (
     boot_id,
@@ -44,6 +45,7 @@ __all__ = [
     "examine_launch",
     "examine_stop",
     "is_same_process",
+    "is_system_text",
     "new_run_id",
     "read_exit",
     "read_launch",
@@ -61,10 +63,6 @@ __all__ = [
 SCHEMA = 1
 GOES_ON = "requeue"  # in exit.json, `stop.how`: Slurm queued the job again, and the training goes on in it
 _Record = TypeVar("_Record")
-
-
-class _Foreign(ValueError):
-    """A value that such a record can't hold; its text is the reason shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,9 +314,9 @@ def _examine(path: str, build: Callable[[dict[str, Any]], _Record]) -> tuple[_Re
         return None, reason
     try:
         if document.get("schema") != SCHEMA:
-            raise _Foreign(f"has schema {str(document.get('schema'))[:20]}, not {SCHEMA}")
+            raise fields.Foreign(f"has schema {str(document.get('schema'))[:20]}, not {SCHEMA}")
         return build(document), None
-    except _Foreign as error:
+    except fields.Foreign as error:
         return None, str(error)
 
 
@@ -326,27 +324,27 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
     supervisor, came_from = document.get("supervisor"), document.get("resumed_from")
     slurm = None if document.get("slurm") is None else _slurm(document["slurm"])
     return LaunchRecord(
-        run_id=_text(document, "run_id"),
-        run_dir=_text(document, "run_dir"),
-        backend=_text(document, "backend"),
-        argv=_texts(document, "argv"),
-        cwd=_text(document, "cwd"),
-        host=_text(document, "host"),
-        boot_id=_text(document, "boot_id"),
-        pid_namespace=_text(document, "pid_namespace"),
+        run_id=fields.text(document, "run_id"),
+        run_dir=fields.text(document, "run_dir"),
+        backend=fields.text(document, "backend"),
+        argv=fields.texts(document, "argv"),
+        cwd=fields.text(document, "cwd"),
+        host=fields.text(document, "host"),
+        boot_id=fields.text(document, "boot_id"),
+        pid_namespace=fields.text(document, "pid_namespace"),
         leader=_leader(document.get("leader"), slurm),
-        started_at=_number(document, "started_at"),
-        written_by=_text(document, "written_by"),
+        started_at=fields.number(document, "started_at"),
+        written_by=fields.text(document, "written_by"),
         supervisor=None if supervisor is None else _process(supervisor, "supervisor"),
-        env=_env(document.get("env", {})),
-        world_size=_optional(document, "world_size", _whole),
-        attempt=_whole(document, "attempt") if "attempt" in document else 1,
+        env=fields.table(document.get("env", {})),
+        world_size=fields.optional(document, "world_size", fields.whole),
+        attempt=fields.whole(document, "attempt") if "attempt" in document else 1,
         resumed_from=None if came_from is None else _lineage(came_from),
-        command=_texts(document, "command") if "command" in document else (),
-        grace_seconds=_optional(document, "grace_seconds", _number),
-        environment=_env(document.get("environment", {})),
-        started_by=_optional(document, "started_by", _text),
-        nodes=_optional(document, "nodes", _whole),
+        command=fields.texts(document, "command") if "command" in document else (),
+        grace_seconds=fields.optional(document, "grace_seconds", fields.number),
+        environment=fields.table(document.get("environment", {})),
+        started_by=fields.optional(document, "started_by", fields.text),
+        nodes=fields.optional(document, "nodes", fields.whole),
         rdzv=None if document.get("rdzv") is None else _rendezvous(document["rdzv"]),
         slurm=slurm,
     )
@@ -359,116 +357,66 @@ def _leader(value: Any, slurm: SlurmJob | None) -> ProcessId | None:
 
 def _slurm(value: Any) -> SlurmJob:
     if not isinstance(value, dict):
-        raise _Foreign("`slurm` is no object")
+        raise fields.Foreign("`slurm` is no object")
     job_id = value.get("job_id")
     if job_id is not None and (type(job_id) is not int or not 0 < job_id < 1 << 32):
-        raise _Foreign("`job_id` is no job's")
+        raise fields.Foreign("`job_id` is no job's")
     return SlurmJob(
         job_id=job_id,
-        name=_text(value, "name"),
-        script=_text(value, "script"),
-        stdout=_text(value, "stdout"),
-        cluster=_optional(value, "cluster", _text),
+        name=fields.text(value, "name"),
+        script=fields.text(value, "script"),
+        stdout=fields.text(value, "stdout"),
+        cluster=fields.optional(value, "cluster", fields.text),
     )
 
 
 def _stop(document: dict[str, Any]) -> StopRecord:
     return StopRecord(
-        who=_text(document, "who"),
-        how=_text(document, "how"),
-        asked_at=_number(document, "asked_at"),
-        why=_optional(document, "why", _text),
-        grace_seconds=_optional(document, "grace_seconds", _number),
-        at=_optional(document, "at", _text),
+        who=fields.text(document, "who"),
+        how=fields.text(document, "how"),
+        asked_at=fields.number(document, "asked_at"),
+        why=fields.optional(document, "why", fields.text),
+        grace_seconds=fields.optional(document, "grace_seconds", fields.number),
+        at=fields.optional(document, "at", fields.text),
     )
 
 
 def _exit(document: dict[str, Any]) -> ExitRecord:
     stop = document.get("stop")
     if stop is not None and not isinstance(stop, dict):
-        raise _Foreign("`stop` is no object")
+        raise fields.Foreign("`stop` is no object")
     return ExitRecord(
-        code=_optional(document, "code", _whole),
-        signal=_optional(document, "signal", _text),
-        ended_at=_number(document, "ended_at"),
+        code=fields.optional(document, "code", fields.whole),
+        signal=fields.optional(document, "signal", fields.text),
+        ended_at=fields.number(document, "ended_at"),
         stop=stop,
         killed=document.get("killed") is True,
-        error=_optional(document, "error", _text),
+        error=fields.optional(document, "error", fields.text),
         failure=document["failure"] if isinstance(document.get("failure"), dict) else None,
-        wall_s=_optional(document, "wall_s", _number),
+        wall_s=fields.optional(document, "wall_s", fields.number),
     )
-
-
-def _text(document: dict[str, Any], key: str) -> str:
-    value = document.get(key)
-    if not is_system_text(value):
-        raise _Foreign(f"`{key}` is no text")
-    return value
-
-
-def is_system_text(value: Any) -> TypeGuard[str]:
-    """Could the system have had it as a path, an argument or a variable? JSON can also name half a character."""
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        os.fsencode(value)
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _texts(document: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = document.get(key)
-    if not isinstance(value, list) or not all(map(is_system_text, value)):
-        raise _Foreign(f"`{key}` is no list of texts")
-    return tuple(value)
-
-
-def _number(document: dict[str, Any], key: str) -> float:
-    value = document.get(key)
-    # The bounds also keep NaN and infinity out: every comparison with NaN is false.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e15 < value < 1e15:
-        raise _Foreign(f"`{key}` is no number")
-    return float(value)
-
-
-def _whole(document: dict[str, Any], key: str) -> int:
-    value = document.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) < value < 1 << 31:
-        raise _Foreign(f"`{key}` is no whole number")
-    return value
-
-
-def _optional(document: dict[str, Any], key: str, kind: Callable[[dict[str, Any], str], Any]) -> Any:
-    return None if document.get(key) is None else kind(document, key)
 
 
 def _process(value: Any, key: str) -> ProcessId:
     if not isinstance(value, dict):
-        raise _Foreign(f"`{key}` is no process")
+        raise fields.Foreign(f"`{key}` is no process")
     pid, ticks = value.get("pid"), value.get("start_ticks")
     # kill() takes 0 and negative pids for whole groups: such a "pid" must never get that far.
     if type(pid) is not int or not 0 < pid < 1 << 31 or type(ticks) is not int or not 0 <= ticks < 1 << 63:
-        raise _Foreign(f"`{key}` is no process")
+        raise fields.Foreign(f"`{key}` is no process")
     return ProcessId(pid=pid, start_ticks=ticks)
-
-
-def _env(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(map(is_system_text, (*value, *value.values()))):
-        raise _Foreign("`env` is no table of texts")
-    return value
 
 
 def _rendezvous(value: Any) -> Rendezvous:
     if not isinstance(value, dict):
-        raise _Foreign("`rdzv` is no object")
-    return Rendezvous(endpoint=_text(value, "endpoint"), id=_text(value, "id"), nnodes=_text(value, "nnodes"))
+        raise fields.Foreign("`rdzv` is no object")
+    return Rendezvous(**{name: fields.text(value, name) for name in ("endpoint", "id", "nnodes")})
 
 
 def _lineage(value: Any) -> Lineage:
     if not isinstance(value, dict):
-        raise _Foreign("`resumed_from` is no object")
-    return Lineage(run=_text(value, "run"), checkpoint=_optional(value, "checkpoint", _text))
+        raise fields.Foreign("`resumed_from` is no object")
+    return Lineage(run=fields.text(value, "run"), checkpoint=fields.optional(value, "checkpoint", fields.text))
 
 
 # A training that nobody of ours started

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 
+from lavender_tui.launch import nodes
 from lavender_tui.launch.files import LAUNCH, LOG, RANKS, read_document
 from lavender_tui.launch.record import is_system_text
 
@@ -20,12 +21,16 @@ def log_files(run_dir: str) -> list[tuple[str, str]]:
     """(label, path): the run's own log, its older parts, Slurm's output, then each rank's files, newest attempt first.
 
     torchrun counts attempts from 0 and starts the next after a restart; a label counts from 1 and leaves the first out:
-    `rank 1 stderr`, `attempt 2 rank 0 stdout`. A rank here is the rank on its node. Links are not followed.
+    `rank 1 stderr`, `attempt 2 rank 0 stdout`. A rank here is the rank on its node. What further
+    nodes of the run have follows as `node 1 train.log`, `node 1 rank 0 stdout`. Links are not followed.
     """
     own = os.path.join(run_dir, LOG)
     found = [*([(LOG, own)] if _is_file(own) else []), *_older(run_dir), *_slurm(run_dir)]
     ranks = sorted(_rank_files(os.path.join(run_dir, RANKS)))
-    return found + [(label, path) for *_, label, path in ranks]
+    found += [(label, path) for *_, label, path in ranks]
+    for number, place in nodes.directories(run_dir):
+        found += [(f"node {number} {label}", path) for label, path in log_files(place)]
+    return found
 
 
 def has_own_log(files: list[tuple[str, str]]) -> bool:

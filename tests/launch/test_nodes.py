@@ -19,6 +19,7 @@ from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.command import Hosts
 from lavender_tui.launch.joining import join
 from lavender_tui.launch.record import LaunchRecord, Rendezvous, read_launch, read_stop, send_signal
+from lavender_tui.logs.files import log_files
 from lavender_tui.model.plan import Launch
 from tests.launch.conftest import POLITE, Lab
 
@@ -138,6 +139,7 @@ def test_a_node_joins_with_the_same_words_and_records_of_its_own(lab: Lab) -> No
     with pytest.raises(AlreadyRunning, match="all 2 nodes are there"):
         join(two.run_dir)
     assert sorted(name for name in os.listdir(two.run_dir) if name.startswith("node")) == ["node-1"]
+    assert [label for label, _ in log_files(two.run_dir)] == ["train.log", "node 1 train.log"]
     outcome = launch.stop(two.run_dir, who="ada@lab")
     assert outcome.how == "ended" and not outcome.left
     for place in (two.run_dir, node_dir):
