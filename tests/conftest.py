@@ -38,16 +38,22 @@ def isolated_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 
 @pytest.fixture
 def until() -> Callable[..., object]:
-    """`until(condition, seconds=30, what="…")` polls until `condition()` is true and returns its value."""
+    """`until(condition, seconds=30, what="…")` polls until `condition()` is true and returns its value.
 
-    def wait(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> object:
+    `what` may be a function, called when the time is over.
+    """
+
+    def wait(
+        condition: Callable[[], object], seconds: float = 30.0, what: str | Callable[[], str] = "the condition"
+    ) -> object:
         deadline = time.monotonic() + seconds
         while True:
             value = condition()
             if value:
                 return value
             if time.monotonic() > deadline:
-                pytest.fail(f"waited {seconds:g} s in vain for {what}")
+                told = what if isinstance(what, str) else what()
+                pytest.fail(f"waited {seconds:g} s in vain for {told}")
             time.sleep(0.02)
 
     return wait
