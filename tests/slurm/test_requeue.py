@@ -115,6 +115,7 @@ def test_where_no_code_asks_for_it_the_script_does(lab: Lab, saved: str, without
     lab.cluster.run("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 2")
     again = second(lab, first)
     assert again.resumed_from is not None and lab.end(again).code == 0
+    assert "asks for its place" in lab.words(first)
 
 
 def test_the_next_attempt_is_prepared_once(lab: Lab, saved: str, until: Callable[..., object]) -> None:
