@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _CLOCK_GRAIN = 0.05  # a file's time may lie that far before the instant in which it was written (seconds)
 
+_AT_ONCE = 0.5  # seconds
+
 
 class StopAt(StrEnum):
     """Where a training that reads requests is asked to end."""
@@ -170,7 +172,9 @@ def stopped_words(end: EndFacts, newest: Checkpoint | None) -> str:
 
 
 def _outcome(end: EndFacts, newest: Checkpoint | None, seconds: float) -> str:
-    how = f"killed after {seconds:.1f} s" if end.killed else f"ended after {seconds:.1f} s"
+    how = f"ended after {seconds:.1f} s"
+    if end.killed:
+        how = "killed at once" if seconds < _AT_ONCE else f"killed after {seconds:.1f} s"
     if saved := saved_since(newest, end.stop_asked_at):
         return f"saved {saved}, {how}"
     lost = f"what it did since {save_name(newest)} is lost" if newest else "nothing of it is saved"

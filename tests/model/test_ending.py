@@ -86,6 +86,11 @@ def test_how_far_a_stop_is(newest: Checkpoint | None, end: EndFacts | None, begi
             None,
             "stopped on request by ann@gpu-03: killed after 30.0 s without a save: nothing of it is saved",
         ),
+        (
+            asked(ended_at=NOW - 11.9, killed=True),
+            None,
+            "stopped on request by ann@gpu-03: killed at once without a save: nothing of it is saved",
+        ),
         (asked(stop_at="at the end of epoch 2"), saved(1), "stopped at the end of epoch 2, asked by ann@gpu-03"),
         (EndFacts(stop_requested=True, stop_by="SIGTERM"), saved(1), "stopped on request by SIGTERM"),
         (EndFacts(stop_requested=True), None, "stopped on request"),
