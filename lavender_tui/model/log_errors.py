@@ -23,6 +23,7 @@ _CHAINED = ("During handling of the above exception, another", "The above except
 _CHILD_FAILED = "ChildFailedError:"
 _RULE = re.compile(r"={20,}\s*")
 _NAMED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout)"
+_GROUP = re.compile(r"[ |]*\|\s*[A-Za-z_][\w.]*(?:Group|Error|Exception)\b")
 _LAST_LINE = re.compile(r"(?:[A-Za-z_][\w.<>]*)(?::.*)?")
 # A number after a name of an error is a metric: "MeanSquaredError: 0.25".
 _METRIC = r"(?!\s*[-+]?(?:[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?|nan|inf|none|null|false|true|tensor\()\b)"
@@ -91,11 +92,11 @@ class ErrorBlock:
 class _Open:
     """A traceback whose end is not seen yet."""
 
-    __slots__ = ("blanks", "block", "has_last_line", "lines", "rules", "table")
+    __slots__ = ("blanks", "block", "has_last_line", "is_group", "lines", "rules", "table")
 
     def __init__(self, block: ErrorBlock) -> None:
         self.block, self.lines, self.blanks = block, 0, 0
-        self.has_last_line = False
+        self.has_last_line = self.is_group = False
         self.rules = 0
         self.table: list[str] = []
 
@@ -172,16 +173,17 @@ class ErrorFinder:
             open_.blanks += 1
             return open_.blanks < 3
         is_group = text.lstrip()[:1] in ("|", "+")
+        open_.is_group |= is_group
         if _TRACEBACK.match(body) or text.lstrip(" |").startswith(_CHAINED):
             open_.has_last_line, open_.blanks = False, 0
         elif open_.has_last_line and not is_group:
             return False
         elif not body[0].isspace() and not is_group:
-            if not _LAST_LINE.match(text):
+            if open_.is_group or not _LAST_LINE.match(text):
                 return False
             open_.has_last_line, open_.blanks = True, 0
             open_.block.head, open_.block.last_line = text[:LONGEST_HEAD], offset
-        elif is_group and not open_.block.head and _RULES[5][1].search(text):
+        elif is_group and not open_.block.head and _GROUP.match(text):
             open_.block.head, open_.block.last_line = text.strip(" |+")[:LONGEST_HEAD], offset
         open_.block.end = end
         return True

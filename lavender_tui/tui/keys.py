@@ -172,12 +172,12 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Search the whole file; a capital minds case, \\v in front makes it a pattern",
     ),
     Key(
-        id="log.match", keys="n", action="next_match", label="next", places=(LOG,),
-        changes=False, help="The next match",
+        id="log.match", keys="n", action="next_match", label="next", title="the next match", places=(LOG,),
+        changes=False, help="The next line that matches; n and N go on at the other end",
     ),
     Key(
         id="log.match_back", keys="N", action="previous_match", title="the match before", places=(LOG,),
-        changes=False, help="The match before",
+        changes=False, help="The line before that matches",
     ),
     Key(
         id="log.error", keys="e", action="next_error", label="error", places=(LIST, RUN, LOG),
@@ -185,10 +185,10 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="log.error_back", keys="E", action="previous_error", title="the error before", places=(LOG,),
-        changes=False, help="The error before",
+        changes=False, help="Go to the error before, with all its lines",
     ),
     Key(
-        id="log.place", keys="percent_sign", action="percent", display="50%", places=(LOG,),
+        id="log.place", keys="percent_sign", action="percent", display="50%", title="to a percentage", places=(LOG,),
         changes=False, help="To that percentage of the file; 1200g to that line",
     ),
     Key(

@@ -18,7 +18,7 @@ class LavenderCommands(Provider):
 
     def _actions(self) -> list[tuple[str, str, str]]:
         place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
-        hidden = ("palette", "move", "move.ends", "move.half", "log.aside")
+        hidden = ("palette", "move", "move.ends", "move.half", "log.aside", "log.place")
         may = getattr(self.app, "may", lambda action: True)
         return [
             (key.name, f"{key.shown}   {key.help}", key.action)
