@@ -108,7 +108,7 @@ def assemble(
         last_activity_at=times.last_activity_at,
         last_sign_at=times.sign.at if times.sign else None,
         save_interval_seconds=times.interval,
-        world_size=_world_size(papers, stands.processes, newest),
+        world_size=_world_size(papers, observed, newest),
         pid=_pid(papers.launch, stands.processes),
         host=papers.launch.host if papers.launch else (host_name() if observed.processes else None),
         launched_command=_command(papers.launch, observed),
@@ -252,10 +252,11 @@ def _format(
     return known[-1] if known else "lavender" if RUN_NAME.fullmatch(os.path.basename(path)) else "unknown"
 
 
-def _world_size(papers: Papers, processes: Sequence[LiveProcess], newest: Checkpoint | None) -> int | None:
-    """What it runs on now; else what the record or the plan says; else what the newest checkpoint does."""
-    live = [process.world_size for process in processes if process.world_size and process.role == "worker"]
-    recorded = papers.launch.world_size if papers.launch else None
+def _world_size(papers: Papers, observed: Observed, newest: Checkpoint | None) -> int | None:
+    """What it runs on now; else what the record, the plan or the memory says; else what the newest checkpoint does."""
+    live = [process.world_size for process in observed.processes if process.world_size and process.role == "worker"]
+    started = papers.launch or observed.seen
+    recorded = started.world_size if started else None
     saved = (newest.world_size or newest.rank_states.expected) if newest else None
     return (live[0] if live else None) or recorded or papers.planned_world_size or saved
 

@@ -36,7 +36,8 @@ def remember(run_dir: str, processes: Sequence[LiveProcess], before: Seen | None
     top = _topmost(lead)
     if before is not None and (before.leader.pid, before.leader.start_ticks) == top and before.ended_at is None:
         return before
-    return _describe(run_dir, *top, lead)
+    sizes = [one.world_size for one in processes if one.world_size is not None]
+    return _describe(run_dir, *top, world_size=max(sizes, default=None))
 
 
 def _lead(processes: Sequence[LiveProcess]) -> LiveProcess | None:
@@ -87,7 +88,7 @@ def _is_mine(pid: int) -> bool:
         return False
 
 
-def _describe(run_dir: str, pid: int, ticks: int, lead: LiveProcess) -> Seen | None:
+def _describe(run_dir: str, pid: int, ticks: int, *, world_size: int | None) -> Seen | None:
     """Read while it lives; what belongs to another by now isn't taken."""
     import psutil
 
@@ -112,7 +113,7 @@ def _describe(run_dir: str, pid: int, ticks: int, lead: LiveProcess) -> Seen | N
         started_at=round(started_at(ticks), 2),
         environment=environment.recorded(variables),
         shell=shell,
-        world_size=lead.world_size,
+        world_size=world_size,
     )
 
 

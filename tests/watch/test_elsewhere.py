@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,14 +45,22 @@ def dead() -> ProcessId:
 def recorded(tmp_path: Path) -> Callable[..., Path]:
     """A run with a save, and a launch record in which some things are as told."""
 
-    def make(**other: Any) -> Path:
-        run = tmp_path / RUN
+    def make(*, root: Path = tmp_path, **other: Any) -> Path:
+        run = root / RUN
         saves.save(run, 60)
         record = describe_this_process(str(run), run_id=new_run_id(str(run)))
         write_launch(str(run), dataclasses.replace(record, written_by="supervisor", **other))
         return run
 
     return make
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A directory that other users reach; those of pytest are its user's own."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 def state(tmp_path: Path) -> tuple[RunState, str]:
@@ -192,25 +201,23 @@ def test_absurd_pids_get_no_further_than_the_record(tmp_path: Path, recorded: Ma
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as another user")
-def test_another_users_run_lives_by_its_record_and_is_not_stopped(tmp_path: Path, recorded: Make, sleeper: ProcessId):
-    run = recorded(leader=sleeper)
-    for path in (tmp_path, run):
-        path.chmod(0o777)
+def test_another_users_run_lives_by_its_record_and_is_not_stopped(
+    open_to_all: Path, recorded: Make, sleeper: ProcessId
+):
+    run = recorded(root=open_to_all, leader=sleeper)
+    run.chmod(0o777)
     code = (
         "import os\n"
         "from lavender_tui.errors import LavenderError\n"
         "from lavender_tui.launch import stop\n"
         "from lavender_tui.watch.scan import scan\n"
         "scan([]); os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        f"(run,) = scan([{str(tmp_path)!r}])\n"
+        f"(run,) = scan([{str(open_to_all)!r}])\n"
         "print(run.state_reason)\n"
         f"try: stop({str(run)!r})\n"
         "except LavenderError as error: print(error)\n"
     )
     environ = {**os.environ, "HOME": "/nonexistent", "XDG_STATE_HOME": "/nonexistent"}
-    for parent in (tmp_path, *tmp_path.parents):
-        if not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o011)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", env=environ)
     assert done.stderr == ""
     reason, refusal = done.stdout.splitlines()[:2]
