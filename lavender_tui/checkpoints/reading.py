@@ -160,13 +160,21 @@ class _Reading:
         except UnreadableFile as error:
             found, problems = [], [(self.path, error.what)]
         if not found and not problems:
-            return RankStatesSummary()
+            return _none_or_empty(tree, fields)
         summary = summarise(found, world_size=fields.world_size)
         if not problems:
             return summary
         unread = tuple(f"{words(os.path.basename(path), 120)}: {what}" for path, what in problems)
         values = {name: getattr(summary, name) for name in RankStatesSummary.__slots__}
         return RankStatesSummary(**{**values, "complete": False, "problems": (*summary.problems, *unread)})
+
+
+def _none_or_empty(tree: Tree, fields: Fields) -> RankStatesSummary:
+    """A list without a single state is no absence: something gathered nothing."""
+    held = tree.value.get("dataset") if type(tree.value) is dict else None
+    if type(held) in (list, tuple) and not held:
+        return RankStatesSummary(expected=fields.world_size, problems=("its list of rank states is empty",))
+    return RankStatesSummary()
 
 
 _COPIED = (

@@ -50,7 +50,7 @@ def row(run: Run, now: float) -> tuple[str, ...]:
         text.clean(run.name),
         _state(run, now),
         text.clean(newest.stage, 12) if newest and newest.stage else text.NONE,
-        text.of(newest.epoch, newest.epochs) if newest else text.NONE,
+        text.of(run.epoch, run.epochs),
         text.save_count(newest.save_count if newest else None),
         text.loss(newest.loss, newest.loss_text) if newest else text.NONE,
         trend(point.loss for point in run.losses),

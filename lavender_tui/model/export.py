@@ -93,9 +93,9 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "state": run.state.value,
         "state_reason": run.state_reason,
         "failure": run.end.failure.to_json() if run.end is not None and run.end.failure is not None else None,
-        "stage": newest.stage if newest else None,
-        "epoch": newest.epoch if newest else None,
-        "epochs": newest.epochs if newest else None,
+        "stage": run.stage,
+        "epoch": run.epoch,
+        "epochs": run.epochs,
         "epoch_complete": newest.epoch_complete if newest else None,
         "step": newest.step if newest else None,
         "save_count": newest.save_count if newest else None,
@@ -222,7 +222,7 @@ def resume_document(checkpoint: Checkpoint) -> dict[str, Any] | None:
         "replay-epoch": "the epoch is not complete and its rank states are not all there",
     }[policy.value]
     ranks = checkpoint.rank_states
-    if policy is Policy.REPLAY_EPOCH and ranks.found and not ranks.complete:
+    if policy is Policy.REPLAY_EPOCH and (ranks.found or ranks.problems) and not ranks.complete:
         why = "rank states are missing or don't agree: an exact resume is refused, a replay has to be asked for"
     if is_training_over(checkpoint):
         why = "the training is over"

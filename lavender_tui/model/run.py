@@ -74,6 +74,15 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Where a resume plan lets its training begin: `epoch` is 1-based, None fields where it doesn't say."""
+
+    stage: str | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossPoint:
     step: int
     loss: float | None  # None where it was no finite number, or where none was logged
@@ -110,6 +119,7 @@ class Run:
     end: EndFacts | None = None
     losses: tuple[LossPoint, ...] = ()  # from metrics.jsonl, else from the checkpoints; decimated
     losses_by: str = "step"  # what LossPoint.step counts: "step", or "save" where the checkpoints tell no step
+    planned: Planned | None = None  # where its resume plan lets it begin
     begin: Begin | None = None  # what the training wrote when it began
     proof: Proof | None = None  # did it carry on? Only for a run with a resume plan
     known_bad: tuple[tuple[str, str], ...] = ()  # (checkpoint's path, why): no default while there is another one
@@ -122,6 +132,28 @@ class Run:
     def key(self) -> str:
         """Identity over rescans."""
         return self.path
+
+    @property
+    def stage(self) -> str | None:
+        """Of its newest save; before the first one, the planned stage."""
+        if self.newest is not None:
+            return self.newest.stage
+        return self.planned.stage if self.planned is not None else None
+
+    @property
+    def epoch(self) -> int | None:
+        """Of its newest save; before the first one, that which it began in, as it said itself or as it was planned."""
+        if self.newest is not None:
+            return self.newest.epoch
+        told = self.begin.epoch if self.begin is not None else None
+        return told if told is not None or self.planned is None else self.planned.epoch
+
+    @property
+    def epochs(self) -> int | None:
+        """How many there will be, as far as it is known."""
+        if self.newest is not None:
+            return self.newest.epochs
+        return self.planned.epochs if self.planned is not None else None
 
     @property
     def is_alive(self) -> bool:

@@ -31,7 +31,7 @@ class Chosen:
 
     `known_bad`: why it is suspected, though it was chosen; `spike` the jump of the loss that is gone back before.
     `behind`: the jump that the checkpoint was saved after, and what is from before it. `problem` says what was asked
-    for and isn't there, where no checkpoint was chosen.
+    for and isn't there, where no checkpoint was chosen; `reasons` why the runs have none: (run's path, why).
     """
 
     run: Run | None
@@ -42,6 +42,7 @@ class Chosen:
     spike: str | None = None
     behind: going_back.Back | None = None
     problem: str = ""
+    reasons: tuple[tuple[str, str], ...] = ()
 
     @property
     def run_path(self) -> str:
@@ -69,8 +70,16 @@ def choose(target: Target, options: Options, index: Index | None = None) -> Chos
     if options.before_spike:
         return _before_spike(runs, options, index, suspects)
     choice = over_runs(runs, options.stage, but_not=options.next_stage, bad=suspects.of)
+    if choice.checkpoint is None:
+        return Chosen(run=None, checkpoint=None, passed_over=choice.passed_over, reasons=_reasons(runs))
     chosen = Chosen(run=choice.run, checkpoint=choice.checkpoint, passed_over=choice.passed_over)
     return _with_suspicions(chosen, suspects, index)
+
+
+def _reasons(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
+    """What the runs without a checkpoint say of themselves: parts of other programs' directories, or nothing saved."""
+    bare = [run for run in runs if not run.checkpoints]
+    return tuple((run.path, run.warnings[0] if run.warnings else "nothing is saved there") for run in bare)
 
 
 def _with_suspicions(chosen: Chosen, suspects: _Suspects, index: Index) -> Chosen:

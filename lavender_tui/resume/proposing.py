@@ -75,10 +75,11 @@ def _nothing(chosen: Chosen, options: Options) -> Proposal:
         check = refuse("spike.before", what, remedy="leave --before-spike out, or name a checkpoint")
         return Prepared(plan=None, checks=(check,), passed_over=chosen.passed_over, options=options)
     stage = f" of stage {clean(options.stage)}" if options.stage else ""
-    evidence = "; ".join(f"{clean(os.path.basename(path))}: {clean(why)}" for path, why in chosen.passed_over[:5])
-    check = refuse(
-        "checkpoint.found", f"no checkpoint{stage} can be resumed from", evidence, "name another root or run"
-    )
+    what, told = f"no checkpoint{stage} can be resumed from", [*chosen.passed_over, *chosen.reasons]
+    if len(told) == 1:
+        what = f"{what}: {clean(told[0][1], 300)}"
+    evidence = "; ".join(f"{clean(os.path.basename(path))}: {clean(why, 200)}" for path, why in told[:5])
+    check = refuse("checkpoint.found", what, evidence, "name another root or run")
     return Prepared(plan=None, checks=(check,), passed_over=chosen.passed_over, options=options)
 
 

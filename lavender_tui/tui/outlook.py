@@ -36,7 +36,7 @@ def rank_words(checkpoint: Checkpoint) -> str:
     if ranks.merged:
         return "a merged state"
     if not ranks.found:
-        return "no rank states"
+        return "an empty list of rank states" if ranks.problems else "no rank states"
     return f"{ranks.found} of {'?' if ranks.expected is None else ranks.expected} rank states"
 
 
@@ -55,7 +55,8 @@ def start_words(checkpoint: Checkpoint) -> str:
 def are_states_unusable(checkpoint: Checkpoint) -> bool:
     """There are rank states, the start depends on them, and they don't make up one whole save."""
     ranks = checkpoint.rank_states
-    return bool(ranks.found) and not ranks.complete and not ranks.merged and not checkpoint.epoch_complete
+    is_told = bool(ranks.found or ranks.problems)
+    return is_told and not ranks.complete and not ranks.merged and not checkpoint.epoch_complete
 
 
 def _trained(checkpoint: Checkpoint) -> str:

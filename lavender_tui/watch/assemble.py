@@ -116,6 +116,7 @@ def assemble(
         end=end,
         losses=losses,
         losses_by=losses_by,
+        planned=papers.planned,
         begin=tail.begin if tail is not None else None,
         proof=proof_of(listing, index, tail),
         request=facts.request,

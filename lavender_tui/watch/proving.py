@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lavender_tui import checkpoints
 from lavender_tui.errors import BadState
-from lavender_tui.launch.files import read_document
+from lavender_tui.launch.files import LARGEST_PLAN_BYTES, read_document
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.run import LossPoint
 from lavender_tui.watch.index import Index
@@ -80,7 +80,7 @@ def read_plan(path: str) -> ResumePlan | str:
     """The plan at `path`, or why it can't be compared with."""
     from lavender_tui.model.plan import ResumePlan
 
-    document, reason = read_document(path)
+    document, reason = read_document(path, most_bytes=LARGEST_PLAN_BYTES)
     if document is None:
         return reason or "is gone"
     try:
@@ -94,7 +94,11 @@ def old_curve(run: str, step: int | None) -> tuple[LossPoint, ...]:
     """The curve that leads to `step` (None: to its end), from this run and, if it is short, those before it."""
     points = points_up_to(os.path.join(run, METRICS_NAME), step)
     for _ in range(GENERATIONS):
-        document, _ = read_document(os.path.join(run, PLAN)) if len(points) < ENOUGH else (None, None)
+        document, _ = (
+            read_document(os.path.join(run, PLAN), most_bytes=LARGEST_PLAN_BYTES)
+            if len(points) < ENOUGH
+            else (None, None)
+        )
         source = document.get("source") if document else None
         before = source.get("run") if isinstance(source, dict) else None
         if not isinstance(before, str) or not points:

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lavender_tui.launch.files import read_document
+from lavender_tui.launch.files import LARGEST_PLAN_BYTES, read_document
 from lavender_tui.launch.living import belongs_here
 from lavender_tui.launch.record import LaunchRecord, end_facts, examine_launch
 from lavender_tui.launch.requests import examine_request
 from lavender_tui.model.ending import StopRequest
-from lavender_tui.model.run import EndFacts, Lineage
+from lavender_tui.model.run import EndFacts, Lineage, Planned
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing
@@ -28,6 +28,7 @@ class Papers:
     resumed_from: Lineage | None = None
     request: StopRequest | None = None
     planned_world_size: int | None = None
+    planned: Planned | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -35,6 +36,7 @@ class Papers:
 class _Plan:
     lineage: Lineage | None = None
     world_size: int | None = None
+    planned: Planned | None = None
     warning: str | None = None
 
 
@@ -64,6 +66,7 @@ def read_papers(listing: Listing, index: Index) -> Papers:
         resumed_from=plan.lineage or (launch.resumed_from if launch else None),
         request=request if end is None else None,
         planned_world_size=plan.world_size,
+        planned=plan.planned,
         warnings=warnings,
     )
 
@@ -95,7 +98,7 @@ def _plan(listing: Listing, index: Index) -> _Plan:
 
 
 def _read_plan(path: str) -> _Plan:
-    document, reason = read_document(path)
+    document, reason = read_document(path, most_bytes=LARGEST_PLAN_BYTES)
     if document is None:
         return _Plan(warning=f"resume.json {reason}" if reason else None)
     source, sizes = document.get("source"), document.get("world_size")
@@ -106,8 +109,25 @@ def _read_plan(path: str) -> _Plan:
         lineage=Lineage(run=run, checkpoint=checkpoint if isinstance(checkpoint, str) else None)
         if isinstance(run, str)
         else None,
-        world_size=following if type(following) is int and 0 < following < 1 << 20 else None,
+        world_size=_count(following),
+        planned=_planned(document.get("start"), source),
     )
+
+
+def _planned(start: object, source: object) -> Planned | None:
+    if not isinstance(start, dict) or not isinstance(source, dict):
+        return None
+    new_stage = start.get("stage")
+    stage = new_stage or source.get("stage")
+    return Planned(
+        stage=stage if isinstance(stage, str) else None,
+        epoch=_count(start.get("epoch")),
+        epochs=_count(source.get("epochs")) if new_stage is None else None,
+    )
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 < value < 1 << 20 else None
 
 
 def _said(warnings: Iterable[str | None]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -295,3 +296,18 @@ def test_a_proposal_is_quick_and_needs_neither_torch_nor_lancedb(run: str) -> No
         "assert taken < 1.5, taken"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(("sample", "program"), [("deepspeed", "DeepSpeed"), ("hf-trainer", "Hugging Face Trainer")])
+def test_a_directory_of_another_programs_parts_says_what_it_is(tmp_path: Path, sample: str, program: str) -> None:
+    place = Path(__file__).parents[1] / "data" / "samples" / sample
+    shutil.copytree(place, tmp_path / "root" / "run-2026-04-24_18-53-41")
+    for target in ("root", "root/run-2026-04-24_18-53-41"):
+        proposal = proposed(str(tmp_path / target))
+        found = check(proposal, "checkpoint.found")
+        assert proposal.plan is None and f"parts of a {program} directory checkpoint" in found.what
+
+
+def test_a_run_without_a_save_says_so(tmp_path: Path) -> None:
+    (tmp_path / "run-2026-04-24_18-53-41").mkdir()
+    assert "nothing is saved there" in check(proposed(str(tmp_path)), "checkpoint.found").what

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from lavender_tui.launch import stop
+from lavender_tui.model import export
 from lavender_tui.model.plan import Check, Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.tui.messages import LookEnded, LookProgress, ProposalMade
 from lavender_tui.tui.screens.ask import Ask, Document
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.screens.stop import StopBox
 from lavender_tui.tui.sheet import CHECKPOINT, LAUNCHER, POLICY, WORKERS, WORLD, row_of
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
@@ -180,7 +182,7 @@ async def test_enter_launches_a_real_training_and_the_cursor_is_on_it(
         await press(pilot, "l")
         await until_shown(pilot, "resumed at epoch 1 on 1 [bold]ranks[/x]")
         await press(pilot, "escape", "x")
-        assert isinstance(pilot.app.screen, Ask)
+        await until(pilot, lambda: isinstance(pilot.app.screen, StopBox), "the question")
         await press(pilot, "enter")
         assert pilot.app.screen.cursor_run.is_alive, "enter says no"
         await press(pilot, "x", "y")
@@ -526,3 +528,28 @@ async def test_a_lone_save_with_refused_states_is_mended_by_its_epoch(play: Play
         await press(pilot, "m")
         await until_shown(pilot, "[replay epoch]")
         await until_shown(pilot, "checks passed")
+
+
+async def test_list_and_sheet_say_the_same_of_an_empty_list_of_states(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 8, epoch=2, epochs=4, each=None, dataset=[])
+    async with play(root, size=LARGE, command=runs.script(tmp_path)) as pilot:
+        await until_shown(pilot, "its rank states can't be merged: its list of rank states is empty")
+        assert "an empty list of rank states" in text_of(pilot.app)
+        await press(pilot, "r")
+        await until_shown(pilot, "can't be launched: see checkpoint   m reads the epoch again from its start")
+        assert "an empty list of rank states" in text_of(pilot.app)
+
+
+async def test_a_resumed_run_shows_its_epoch_before_its_first_save(play: Play, one_run: Path) -> None:
+    new = one_run / "run-2026-04-25_10-00-00"
+    new.mkdir()
+    source = {"run": str(one_run / FAILED), "checkpoint": None, "stage": "sft", "epochs": 4}
+    plan = {"source": source, "start": {"epoch": 2, "stage": None}, "world_size": {"next": 2}}
+    (new / "resume.json").write_text(json.dumps(plan))
+    async with play(one_run) as pilot:
+        pilot.app.screen.go_to_run(str(new))
+        line = next(one for one in lines_of(pilot.app) if "04-25_10-00" in one and "idle" in one)
+        assert "sft" in line and " 2/4 " in line
+        [document] = [one for one in export.run_documents(pilot.app.runs) if one["path"] == str(new)]
+        assert (document["stage"], document["epoch"], document["epochs"]) == ("sft", 2, 4)

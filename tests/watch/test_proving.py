@@ -201,3 +201,15 @@ def test_a_short_curve_is_led_back_to_the_run_before(resumed: Path) -> None:
     log(resumed, range(41, 44))
     steps = [point.step for point in old_curve(str(resumed), 42)]
     assert steps == list(range(1, 43))
+
+
+def test_a_plan_of_megabytes_is_held_against_its_run_as_well(trainings: Path, tmp_path: Path) -> None:
+    """As that of a packed training is, whose position has the tokens of every split."""
+    root = shutil.copytree(trainings, tmp_path / "checkpoints")
+    path = root / "run-2030-01-01_00-00-00" / "resume.json"
+    plan = json.loads(path.read_text())
+    plan["warnings"] = ["x" * (3 << 20)]
+    path.write_text(json.dumps(plan))
+    [run] = [one for one in scan([str(root)]) if one.name == "run-2030-01-01_00-00-00"]
+    assert run.resumed_from is not None and not [one for one in run.warnings if "resume.json" in one]
+    assert words(run) == ("carries on", "carries on")

@@ -179,8 +179,10 @@ def _unsaved(run: Run) -> Mapping[str, Cell]:
         return {**_UNREAD, **_named(unread[-1].name_stage, unread[-1].name_save_count)}
     source = run.resumed_from.checkpoint if run.resumed_from and not run.checkpoints else None
     stage, _ = parse_name(source.rsplit("/", 1)[-1]) if source else (None, None)
+    stage = run.stage or stage
     logged = next((point.loss for point in reversed(run.losses) if point.loss is not None), None)
-    return {**_NOTHING, **_named(stage, None), "loss": _known(short_loss(logged, None))}
+    begun = {"epoch": _known(text.of(run.epoch, run.epochs), "quiet"), "loss": _known(short_loss(logged, None))}
+    return {**_NOTHING, **_named(stage, None), **begun}
 
 
 def _named(stage: str | None, count: int | None) -> Mapping[str, Cell]:
