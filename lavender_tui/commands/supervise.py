@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lavender_tui.commands import places
 from lavender_tui.commands.plan import options_of, target_of
-from lavender_tui.config import Config, parse_world_sizes
+from lavender_tui.config import Config
 from lavender_tui.errors import NotFound, UsageError
 from lavender_tui.model import text
 
@@ -37,11 +37,11 @@ def run(
 def _limits(settings: Config, tries: int | None, backoff: float | None, world_sizes: tuple[int, ...] | None) -> Limits:
     from lavender_tui.resume.keeper import Limits
 
-    kept = settings.supervise
+    kept = Limits.of(settings.supervise)
     return Limits(
         tries=kept.tries if tries is None else tries,
         backoff_seconds=kept.backoff_seconds if backoff is None else backoff,
-        world_sizes=parse_world_sizes(kept.world_sizes) if world_sizes is None else world_sizes,
+        world_sizes=kept.world_sizes if world_sizes is None else world_sizes,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lavender_tui.config import SuperviseSettings, parse_world_sizes
 from lavender_tui.errors import AlreadyRunning, LavenderError, NotFound, Refused
 from lavender_tui.launch import journal, keepers, living, nodes, stop
 from lavender_tui.launch.keepers import Post, Standing
@@ -47,6 +48,15 @@ class Limits:
     tries: int = 5
     backoff_seconds: float = 10.0
     world_sizes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, settings: SuperviseSettings) -> Limits:
+        """As set."""
+        return cls(
+            tries=settings.tries,
+            backoff_seconds=settings.backoff_seconds,
+            world_sizes=parse_world_sizes(settings.world_sizes),
+        )
 
 
 class _Left(Exception):

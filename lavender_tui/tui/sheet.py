@@ -17,7 +17,8 @@ from lavender_tui.tui import ages
 from lavender_tui.tui.mends import CHECKPOINT, LAUNCHER, POLICY, STAGE, WORKERS, WORLD, Mend, mend_of, row_of
 from lavender_tui.tui.outlook import checkpoint_words
 
-ROWS = (CHECKPOINT, STAGE, WORLD, WORKERS, POLICY, LAUNCHER)
+KEEP = "keep_alive"  # nothing of the plan: what becomes of the run later
+ROWS = (CHECKPOINT, STAGE, WORLD, WORKERS, POLICY, LAUNCHER, KEEP)
 FRESH = "only the weights are taken: optimizer, schedule and data position start fresh"
 _USUAL_SIZES = (1, 2, 4, 8)
 _BACKENDS = ("torchrun", "local")
@@ -134,7 +135,7 @@ class Sheet:
             return (checkpoint.num_workers if checkpoint else None) or 0
         if row == POLICY:
             return default_policy(checkpoint) if checkpoint else Policy.REPLAY_EPOCH
-        return _BACKENDS[0]
+        return False if row == KEEP else _BACKENDS[0]
 
     @property
     def num_splits(self) -> int | None:
@@ -184,6 +185,13 @@ class Sheet:
     def _launcher_choices(self) -> list[Any]:
         backend = self.value(LAUNCHER)
         return list(_BACKENDS) if backend in _BACKENDS else [*_BACKENDS, backend]
+
+    def _keep_alive_choices(self) -> list[Any]:
+        return [False, True]
+
+    @property
+    def is_to_be_kept(self) -> bool:
+        return bool(self.value(KEEP))
 
     # What the person does
 
@@ -258,6 +266,8 @@ class Sheet:
             return f"{checkpoint_words(value)}{self._elsewhere(value)}  {ages.since(ages.saved_at(value), now)}"
         if row == STAGE:
             return self._stage_label(value)
+        if row == KEEP:
+            return "yes" if value else "no"
         if row == POLICY and self.begins_stage:
             return "from its first row"
         if row == POLICY:
@@ -289,6 +299,8 @@ class Sheet:
             return "a new stage: any"
         if row == WORLD:
             return f"num_splits {self.num_splits}" if self.num_splits else "no splits known: any"
+        if row == KEEP:
+            return "resumed when it dies" if self.is_to_be_kept else ""
         return "per rank" if row == WORKERS else ""
 
     def _remark(self, row: str, value: Any, is_typed: bool) -> str:

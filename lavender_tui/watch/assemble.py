@@ -13,6 +13,7 @@ from lavender_tui.launch.record import LaunchRecord
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.job import NOT_ASKED, Job
 from lavender_tui.model.job import facts as job_facts
+from lavender_tui.model.kept import KeptBy
 from lavender_tui.model.run import RUN_NAME, LiveProcess, LossPoint, Run, RunState, started_at_from_name
 from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
@@ -120,7 +121,7 @@ def assemble(
         begin=tail.begin if tail is not None else None,
         proof=proof_of(listing, index, tail),
         request=facts.request,
-        keeper=keeper_of(listing.path, index),
+        keeper=_keeper(listing, index, state),
         job=observed.job,
         warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
     )
@@ -131,6 +132,13 @@ def _job_facts(papers: Papers, job: Job | None) -> JobFacts | None:
         return job_facts(job)
     is_a_job = papers.launch is not None and papers.launch.slurm is not None
     return NOT_ASKED if is_a_job and papers.end is None else None
+
+
+def _keeper(listing: Listing, index: Index, state: RunState) -> KeptBy | None:
+    """That a keeper was killed is of no interest any more where the run has ended for good."""
+    found = keeper_of(listing.path, index)
+    is_over = state in (RunState.STOPPED, RunState.FINISHED)
+    return None if found is not None and found.is_alive is False and is_over else found
 
 
 def read_checkpoints(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, cast
 
 from textual import work
 
@@ -15,6 +16,9 @@ from lavender_tui.tui.screens.deep_look import DeepLook, before_launch
 from lavender_tui.tui.sheet import ROWS, Sheet
 from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.app import LavenderApp
 
 
 class Launching(DeepLook):
@@ -31,6 +35,10 @@ class Launching(DeepLook):
     @property
     def _is_waiting(self) -> bool:
         raise NotImplementedError
+
+    @property
+    def lavender(self) -> LavenderApp:
+        return cast("LavenderApp", self.app)
 
     def action_launch(self) -> None:
         if self._is_waiting or self._launching_since is not None or self.is_looking:
@@ -55,10 +63,10 @@ class Launching(DeepLook):
         self._launching_since = time.monotonic()
         self._error, self.progress = None, None
         self._show_verdict()
-        self._carry_out(self._proposal, again)
+        self._carry_out(self._proposal, again, self._sheet.is_to_be_kept)
 
     @work(thread=True, exclusive=True, group="launch", exit_on_error=False)
-    def _carry_out(self, proposal: Proposal, again: bool) -> None:
+    def _carry_out(self, proposal: Proposal, again: bool, keeps: bool) -> None:
         from lavender_tui.resume import carry_out
 
         words = consequences.launched_words(proposal.plan) if proposal.plan else ""
@@ -77,6 +85,8 @@ class Launching(DeepLook):
         except (LavenderError, OSError) as error:
             self.post_message(ResumeEnded(self._run.key, error=in_words(error)))
         else:
+            if keeps:
+                words += _kept(launched.run_dir, self.lavender.command)
             self.post_message(ResumeEnded(self._run.key, run_dir=launched.run_dir, words=words))
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
@@ -100,3 +110,16 @@ class Launching(DeepLook):
                 self._start(again=True)
 
         self.app.push_screen(Ask("Resume it once more?", detail=reason, yes="resume once more"), answered)
+
+
+def _kept(run_dir: str, command: tuple[str, ...]) -> str:
+    """Start a keeper of the run that was launched; how that went, after the words on the launch."""
+    from lavender_tui.config import load
+    from lavender_tui.resume.detached import keep_detached
+    from lavender_tui.resume.keeper import Limits
+
+    try:
+        started = keep_detached(run_dir, Limits.of(load()[0].supervise), command)
+    except (LavenderError, OSError) as error:
+        return f"; but nobody keeps it alive: {in_words(error)}"
+    return f"; kept alive by pid {started.pid}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,7 +19,7 @@ from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
 from lavender_tui.tui.messages import LookEnded, ProposalMade
 from lavender_tui.tui.screens.launching import Launching
-from lavender_tui.tui.sheet import CHECKPOINT, ROWS, WORKERS, WORLD, Sheet
+from lavender_tui.tui.sheet import CHECKPOINT, KEEP, ROWS, WORKERS, WORLD, Sheet
 from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
 from lavender_tui.tui.widgets.inks import INKS, Span
@@ -28,7 +28,6 @@ from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
-    from lavender_tui.tui.app import LavenderApp
 
 
 class ResumeScreen(Launching):
@@ -53,10 +52,6 @@ class ResumeScreen(Launching):
         self._sequence = 0
         self._answered = -1
         self._warm = WarmChild()
-
-    @property
-    def lavender(self) -> LavenderApp:
-        return cast("LavenderApp", self.app)
 
     def compose(self) -> ComposeResult:
         self._sheet = Sheet(self._run, self.lavender.world_size)
@@ -204,7 +199,11 @@ class ResumeScreen(Launching):
 
     @on(ChoiceRow.Stepped)
     def _stepped(self, event: ChoiceRow.Stepped) -> None:
-        if self._launching_since is None and self._sheet.step(event.row, event.by):
+        if self._launching_since is not None or not self._sheet.step(event.row, event.by):
+            return
+        if event.row == KEEP:
+            self._show_rows()  # the plan is the same
+        else:
             self._changed()
 
     @on(ChoiceRow.Typed)
