@@ -11,9 +11,9 @@ The training holds its log open for weeks, so the file itself must stay. `rotate
 
 What a reader sees of it. `train.log` keeps its inode and becomes shorter by the length of the new `train.log.1`: what
 stood at `offset` stands at `offset - size(train.log.1)` now, and what it hasn't read below that is in `train.log.1`.
-A new inode of `train.log.1` announces it, an instant before. Cuts are at blocks, not at line ends: `NAME.2`, `NAME.1`
-and the file, read one after the other, are the whole. A rank's file begins with NULs as far as its hole goes (skip
-it with `os.lseek(fd, 0, os.SEEK_DATA)`), and its `.1` holds what stood there.
+A new inode or time of `train.log.1` announces it, an instant before. Cuts are at blocks, not at line ends: `NAME.2`,
+`NAME.1` and the file, read one after the other, are the whole. A rank's file begins with NULs as far as its hole goes
+(skip it with `os.lseek(fd, 0, os.SEEK_DATA)`), and its `.1` holds what stood there.
 
 Standard library only; imported when a log has reached its limit.
 """

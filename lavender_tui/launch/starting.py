@@ -14,7 +14,7 @@ from typing import Any
 
 from lavender_tui.config import load
 from lavender_tui.errors import AlreadyRunning, LaunchFailed, ResumedAlready
-from lavender_tui.launch import environment, identity, journal, living, slurm, supervisor
+from lavender_tui.launch import environment, identity, journal, living, rendezvous, slurm, supervisor
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
 from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch, record_mode
@@ -77,6 +77,8 @@ def start(
         **_of_several_nodes(launch, node_of or run_dir),
     }
     _check(order)
+    if node_of is None and order.get("rdzv"):
+        rendezvous.refuse_taken(order["rdzv"]["endpoint"])
     if launch.backend == slurm.NAME:
         return _noted(
             slurm.submit(

@@ -34,12 +34,15 @@ def _world_size(it: Situation) -> list[Check]:
 
 def _nodes(it: Situation) -> list[Check]:
     """Each host starts as many ranks, and where they meet nobody listens yet."""
+    hosts = it.options.hosts
+    if hosts.nodes == 1:
+        return []
     try:
-        hosts = it.options.hosts
-        if hosts.nodes == 1:
-            return []
         each = ranks_per_node(it.world_size, hosts.nodes)
         endpoint = hosts.meeting_point(it.run_path)
+    except UsageError:
+        return []  # said by the check of the command itself
+    try:
         refuse_taken(endpoint)
     except UsageError as error:
         return [refuse("topology.nodes", error.what, error.where or "", remedy=error.hint or "")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lavender_tui import launch
-from lavender_tui.launch import rotation, upkeep
+from lavender_tui.launch import command, rotation, upkeep
 from lavender_tui.launch.record import read_exit
 from lavender_tui.logs.follow import Follower
 from tests.launch.conftest import Lab
@@ -245,3 +246,42 @@ def test_the_heartbeat_is_the_time_of_the_lock(tmp_path: Path, monkeypatch: pyte
     assert tended.seconds_left() == 0 and tended.tend()
     assert abs(os.fstat(lock).st_mtime - time.time()) < 5 and tended.seconds_left() == 10
     os.close(lock)
+
+
+# Each rank prints numbered lines as fast as it can.
+CHATTY_RANKS = """
+import os
+for number in range(30_000):
+    os.write(1, f"{number:063d}\\n".encode())
+"""
+
+
+def keep(parts: dict[tuple[int, int], bytes], run_dir: str) -> None:
+    """Read each older part of the log once, in order, before it is thrown away."""
+    for name in ("train.log.2", "train.log.1"):
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(run_dir, name), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if (facts.st_ino, facts.st_mtime_ns) not in parts:
+                parts[facts.st_ino, facts.st_mtime_ns] = file.read()
+
+
+@pytest.mark.long
+def test_under_torchrun_both_the_ranks_files_and_the_runs_log_stay_short_and_whole(lab: Lab, quick: None) -> None:
+    run_dir = lab.run_dir()
+    built = command.build([sys.executable, lab.script(CHATTY_RANKS)], world_size=2, run_dir=run_dir)
+    launch.start(built, run_dir, log_mb=0.3)
+    parts: dict[tuple[int, int], bytes] = {}
+    while read_exit(run_dir) is None:
+        keep(parts, run_dir)
+    keep(parts, run_dir)
+    assert read_exit(run_dir).code == 0  # type: ignore[union-attr]
+    whole = b"".join(parts.values()) + (Path(run_dir) / "train.log").read_bytes()
+    for rank in range(2):
+        mark = f"[default{rank}]:".encode()
+        lines = [line.removeprefix(mark) for line in whole.split(b"\n") if line.startswith(mark)]
+        assert [int(line) for line in lines] == list(range(30_000))
+    files = list(Path(run_dir, "ranks").rglob("stdout.log"))
+    assert len(files) == 2
+    for path in files:
+        assert path.stat().st_size == 30_000 * LINE and path.stat().st_blocks * 512 < path.stat().st_size
+        assert path.with_name("stdout.log.1").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,35 @@ def test_what_of_the_command_is_replaced_is_said(run: str) -> None:
     assert proposal.plan is not None
     argv = " ".join(proposal.plan.launch.argv)
     assert "--standalone" in argv and "29500" not in argv and "29501" not in argv
+
+
+def test_several_nodes_share_the_ranks_evenly_and_meet_where_nobody_listens(run: str) -> None:
+    save(run, 1, [row(24, 8) for _ in range(4)], world_size=4)
+    said = check(proposed(run, TORCHRUN, world_size=4, nodes=2), "topology.nodes")
+    assert said.verdict is Verdict.PASS and "2 ranks on each of 2 nodes" in said.what
+    odd = proposed(run, TORCHRUN, world_size=2, nodes=4)
+    assert "world_size 2 can't be shared by 4 nodes" in check(odd, "command.fits").what
+    assert "topology.nodes" not in refusals(odd)
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        endpoint = f"127.0.0.1:{holder.getsockname()[1]}"
+        taken = check(proposed(run, TORCHRUN, world_size=4, nodes=2, rdzv_endpoint=endpoint), "topology.nodes")
+        assert taken.verdict is Verdict.REFUSE and f"by pid {os.getpid()}" in taken.what
+
+
+def test_nodes_may_be_a_setting(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(run, 1, [row(24, 8) for _ in range(4)], world_size=4)
+    monkeypatch.setenv("LAVENDER_TUI_TORCHRUN_NODES", "2")
+    monkeypatch.setenv("LAVENDER_TUI_TORCHRUN_RDZV_ENDPOINT", "gpu-01:20500")
+    plan = proposed(run, TORCHRUN, world_size=4).plan
+    assert plan is not None and "gpu-01:20500" in plan.launch.argv
+    alone = proposed(run, TORCHRUN, world_size=4, nodes=1).plan
+    assert alone is not None and "--standalone" in alone.launch.argv
+
+
+def test_the_devices_are_those_of_one_node(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "devices", lambda: 2)
+    save(run, 1, [row(24, 8) for _ in range(4)], world_size=4)
+    assert "topology.devices" not in warnings(proposed(run, TORCHRUN, world_size=4, nodes=2))
 
 
 def test_workers_that_do_not_fit_list_those_that_do(run: str) -> None:
