@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -35,6 +36,7 @@ class LogReader:
         self._requests: deque[tuple[int, str, int]] = deque()
         self._session = -1
         self._pager: Pager | None = None
+        self._older: tuple[int, int] | None = None
         self.last_shown = -1  # the number of the last page that the view has
 
     def start(self) -> None:
@@ -97,7 +99,7 @@ class LogReader:
     def _open(self, path: str) -> None:
         from lavender_tui.logs.pager import Pager
 
-        self._pager = Pager(path)
+        self._pager, self._older = Pager(path), _facts(f"{path}.1")
         self._answer(TAIL, 0)
 
     def _fail(self, error: OSError) -> None:
@@ -155,7 +157,11 @@ class LogReader:
         if change is Change.GROWN:
             self._grown(last)
         elif change is not Change.NONE:
-            self._post(LogChanged(self._session, change.value, size))
+            older = _facts(f"{pager.path}.1")
+            is_moved = (
+                change is Change.CUT and older is not None and (self._older is None or older[0] != self._older[0])
+            )
+            self._post(LogChanged(self._session, change.value, size, moved=older[1] if older and is_moved else 0))
             if change in (Change.CUT, Change.REPLACED):
                 self._let_go()
 
@@ -169,3 +175,12 @@ class LogReader:
             self._send("grown", self._collect(map(pager.page, range(first, pager.last + 1))))
         else:
             self._send("grown", [])
+
+
+def _facts(path: str) -> tuple[int, int] | None:
+    """(inode, size); a new inode of PATH.1 tells of a rotation."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size

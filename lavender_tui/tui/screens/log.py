@@ -12,6 +12,7 @@ from textual.screen import Screen
 
 from lavender_tui.model import text
 from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.log_reader import AFTER, BEFORE, PLACE, TAIL, LogReader
 from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
@@ -113,12 +114,26 @@ class LogScreen(LogSearch, Screen[None]):
             self._failure = message.words
         elif message.what == "gone":
             self._news = f"{label} was deleted; what was read is still here"
+        elif message.moved:
+            self._follow_rotation(message.moved)
         else:
-            older = next((other for other, path in self._files if path == f"{self._path}.1"), "")
-            kept = f"; what was before is in {older}" if older and message.what == "cut" else ""
             was = "cut and begun anew" if message.what == "cut" else "replaced by another file"
-            self._open(f"{label} was {was}, {text.size(message.size)} before{kept}")
+            self._open(f"{label} was {was}; it was {text.size(message.size)} long")
         self._show()
+
+    def _follow_rotation(self, moved: int) -> None:
+        """The front of the log went into an older part: stay at the lines that are looked at, wherever they are."""
+        path, top, was_following = self._path, self.view.top_offset, self.view.is_following
+        assert path is not None
+        older = f"{os.path.basename(path)}.1"
+        if was_following or top >= moved:
+            self._open(place=None if was_following else top - moved)
+            self.notify(f"its older part is in {clean(older)} now", title="The log was rotated", markup=False)
+            return
+        if f"{path}.1" not in [known for _, known in self._files]:
+            self._files = [*self._files, (f"{older} (older)", f"{path}.1")]
+        self._index = [known for _, known in self._files].index(f"{path}.1")
+        self._open(f"the log was rotated: these lines are in {clean(older)} now", place=top)
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """How the run ended explains what stands at the end of its log."""
@@ -149,7 +164,8 @@ class LogScreen(LogSearch, Screen[None]):
     def _path(self) -> str | None:
         return self._files[self._index][1] if self._files else None
 
-    def _open(self, news: str = "") -> None:
+    def _open(self, news: str = "", *, place: int | None = None) -> None:
+        """The file at its end, or at an offset."""
         self.begin_session()
         self._news, self._failure = news, ""
         self.view.clear()
@@ -157,6 +173,8 @@ class LogScreen(LogSearch, Screen[None]):
         self._reader.last_shown = -1
         self._reader.show(self._path, self.session)
         self.hunter.show(self._path, self.session)
+        if place is not None:
+            self._reader.ask(self.session, PLACE, place)
 
     def _open_path(self, path: str | None) -> None:
         paths = [one for _, one in self._files]
@@ -193,12 +211,12 @@ class LogScreen(LogSearch, Screen[None]):
         if is_stop_of_torchrun(self._run, self.view.lines):
             return [("stopped on request; the traceback above is torchrun's own", "quiet")]
         if self._run.state is RunState.FAILED:
-            return [("✗ failed: ", "bad"), (text.clean(self._run.state_reason, 300), "")]
+            return [("✗ failed: ", "bad"), (clean(self._run.state_reason, 300), "")]
         return []
 
     def _in_its_place(self, is_empty: bool) -> str:
         if self._failure:
-            return f"can't be read: {text.clean(self._failure, 300)}"
+            return f"can't be read: {clean(self._failure, 300)}"
         if is_empty:
             return "empty: nothing was written to it"
         if self._has_looked:
@@ -208,10 +226,10 @@ class LogScreen(LogSearch, Screen[None]):
     @on(LogView.Moved)
     def _show(self) -> None:
         view = self.view
-        title: list[Span] = [(" log ", "accent"), (text.clean(self._run.name, 80), "strong")]
+        title: list[Span] = [(" log ", "accent"), (clean(self._run.name, 80), "strong")]
         if self._files:
             of = f"  {self._index + 1} of {len(self._files)}" if len(self._files) > 1 else ""
-            title.append((f"   {text.clean(self._files[self._index][0], 60)}{of}", "quiet"))
+            title.append((f"   {clean(self._files[self._index][0], 60)}{of}", "quiet"))
             title.append(("   following" if view.is_following else "   not following: f", "accent"))
             title += [("   wrapped", "quiet")] if view.is_wrapped else []
         self.query_one("#title", Lines).show([title])

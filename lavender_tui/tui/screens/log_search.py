@@ -86,6 +86,8 @@ class LogSearch(Screen[None], inherit_bindings=False):
         self.show_status()
 
     async def on_search_ended(self, message: SearchEnded) -> None:
+        if self.view.wanted is None and message.words.removeprefix("\\v"):
+            return  # no pattern: it can be mended where it is typed
         await self.query("#search").remove()
         self.view.focus()
         query = self.view.wanted
