@@ -38,6 +38,8 @@ def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> 
     for one in runs:
         if one.keeper is not None:
             say(f"{one.name}: {kept_words(one.keeper, now)}")
+        if one.leftovers or one.elsewhere is not None:
+            say(f"{one.name}: {one.state_reason}")
         for warning in one.warnings:
             say(f"{one.name}: {warning}")
     return 0

@@ -8,6 +8,7 @@ import time
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import ask, is_terminal, say
 from lavender_tui.errors import UsageError
+from lavender_tui.model import command_line
 from lavender_tui.model.ending import StopAt, at_stake, request_words, when_words, why_no_request
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, plural
@@ -28,10 +29,31 @@ def run(run: str, *, root: str | None, grace: float | None, yes: bool, **flags: 
         return _withdraw(run_dir)
     if how in _REQUESTS:
         return _request(run_dir, _REQUESTS[how])
-    if not yes and is_terminal() and not ask(_question(run_dir, how)):
+    seconds = places.settings().grace_seconds if grace is None else grace
+    seen = _seen(run_dir)
+    if seen is not None and seen.leftovers and not seen.is_alive:
+        return _end_left_over(seen, how == "kill", seconds, yes)
+    if not yes and is_terminal() and not ask(_question(run_dir, seen, how)):
         say("nothing was stopped")
         return 1
-    return _stop(run_dir, how, places.settings().grace_seconds if grace is None else grace, yes)
+    return _stop(run_dir, how, seconds, yes)
+
+
+def _end_left_over(run: Run, kill: bool, grace: float, yes: bool) -> int:
+    """What looks like the run's and doesn't say so itself is ended only when somebody has seen it, or said --yes."""
+    from lavender_tui.launch.left_over import end_left_over
+    from lavender_tui.launch.stopping import CannotStop
+
+    listed = ", ".join(f"{one.pid} ({command_line.shown(one.command)[:120]})" for one in run.leftovers)
+    is_sure = all(one.found_by in ("environment", "record", "remembered") for one in run.leftovers)
+    if not yes and not is_terminal() and not is_sure:
+        raise CannotStop(f"they only look like the run's: {listed}", where=run.path, hint="--yes ends them")
+    if not yes and is_terminal() and not ask(f"End what {clean(run.name, 80)} left running: {listed}?"):
+        say("nothing was stopped")
+        return 1
+    outcome = end_left_over(run.path, run.leftovers, kill=kill, grace=grace)
+    say(outcome.words)
+    return 0 if outcome.has_ended else 1
 
 
 def _seen(run_dir: str) -> Run | None:
@@ -42,10 +64,9 @@ def _seen(run_dir: str) -> Run | None:
     return next((one for one in found if os.path.realpath(one.path) == os.path.realpath(run_dir)), None)
 
 
-def _question(run_dir: str, how: str) -> str:
+def _question(run_dir: str, run: Run | None, how: str) -> str:
     """Names run, host and process, and what would be lost."""
     verb = {"kill": "Kill", "interrupt": "Interrupt"}.get(how, "Stop")
-    run = _seen(run_dir)
     name = clean(os.path.basename(run_dir), 80)
     if run is None or not run.is_alive:
         return f"{verb} {name}?"

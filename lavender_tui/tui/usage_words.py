@@ -23,7 +23,11 @@ def processes_words(processes: Sequence[LiveProcess]) -> str:
 
 def left_over_words(run: Run) -> str:
     """Who outlived the run, and that it can be ended."""
-    return f"{processes_words(run.leftovers)}; x ends them" if run.leftovers else text.NONE
+    if not run.leftovers:
+        return text.NONE
+    told = [f"{one.pid}" + (f" rank {one.rank}" if one.rank is not None else "") for one in run.leftovers[:_MOST]]
+    more = f" and {len(run.leftovers) - _MOST} more" if len(run.leftovers) > _MOST else ""
+    return f"{', '.join(told)}{more}; x ends {'it' if len(run.leftovers) == 1 else 'them'}"
 
 
 def usage_rows(run: Run) -> list[tuple[str, str]]:

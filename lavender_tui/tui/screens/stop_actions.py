@@ -60,10 +60,16 @@ class StopActions(Screen[None], inherit_bindings=False):
 
     def _stop_and_wait(self, run: Run, how: str, unrecorded: bool, grace: float) -> None:
         from lavender_tui.launch import stop
+        from lavender_tui.launch.left_over import end_left_over
         from lavender_tui.launch.stopping import CannotRecord
 
         try:
-            outcome = stop(run.path, kill=how == KILL, interrupt=how == INTERRUPT, grace=grace, unrecorded=unrecorded)
+            if run.leftovers and not run.is_alive:  # the very processes that the box has shown
+                outcome = end_left_over(run.path, run.leftovers, kill=how == KILL, grace=grace)
+            else:
+                outcome = stop(
+                    run.path, kill=how == KILL, interrupt=how == INTERRUPT, grace=grace, unrecorded=unrecorded
+                )
         except CannotRecord as error:
             self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=how))
         except (LavenderError, OSError) as error:
