@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"node-([1-9][0-9]{0,5})")
 LOOK_SECONDS = 2.0
+OTHERS_END_SECONDS = 15.0  # in which one that was killed has recorded its end: its ranks have 10 s to save
 PATIENCE_SECONDS = 10.0  # in which an agent finds out by itself that another node has failed: it knows more of it
 
 

@@ -75,7 +75,7 @@ class Upkeep:
         """For a moment: a node that was killed lets its ranks save before it records how it ended."""
         from lavender_tui.launch import nodes
 
-        deadline = time.monotonic() + nodes.PATIENCE_SECONDS
+        deadline = time.monotonic() + nodes.OTHERS_END_SECONDS
         self.listen()
         while self._run and not self._waits and self.failure_elsewhere is None and time.monotonic() < deadline:
             time.sleep(0.2)

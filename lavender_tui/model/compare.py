@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lavender_tui.model import text
+from lavender_tui.model import command_line, text
 from lavender_tui.model.run import LossPoint, Run
 from lavender_tui.model.settings import settings_of
 
@@ -127,4 +126,4 @@ def _data(run: Run) -> Mapping[str, str]:
 
 
 def _command(run: Run) -> str:
-    return shlex.join(run.launched_command)
+    return command_line.shown(run.launched_command)

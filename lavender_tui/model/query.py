@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lavender_tui.model.run import Run
+from lavender_tui.model.secrets import masked
 from lavender_tui.model.settings import settings_of
 
 Value = str | float | None
@@ -99,7 +100,7 @@ FIELDS: tuple[Field, ...] = (
     Field("path", lambda run, now: run.path, "the run's directory"),
     Field("root", lambda run, now: run.root, "the directory that it lies in"),
     Field("from", lambda run, now: run.resumed_from.run if run.resumed_from else None, "the run it was resumed from"),
-    Field("command", lambda run, now: " ".join(run.launched_command), "what was launched"),
+    Field("command", lambda run, now: " ".join(masked(run.launched_command)), "what was launched"),
     Field("checkpoints", lambda run, now: len(run.checkpoints), "how many there are", True),
     Field("size", _size, "what its checkpoints take: size>10GB", True),
     Field("warnings", lambda run, now: " ".join(run.warnings), "what is odd about it"),

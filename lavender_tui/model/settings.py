@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lavender_tui.model.run import Run
+from lavender_tui.model.secrets import HIDDEN, looks_secret, masked
 
 # Where trainers keep their settings in a checkpoint: our own first, then Lightning, timm, nanoGPT and the like.
 HOLDERS = ("model_cfg", "config", "cfg", "args", "hparams", "hyper_parameters", "model_args", "train_args")
@@ -17,7 +18,7 @@ def settings_of(run: Run) -> dict[str, str]:
     """Dotted name → value as text, in the order of the checkpoint, then of the command line.
 
     Names are without their holder (`model_cfg.d_model` is `d_model`) unless two holders have the same name; options of
-    the command line keep their dashes (`--lr`).
+    the command line keep their dashes (`--lr`). What looks like a secret has the value `***`.
     """
     found: dict[str, str] = {}
     tree = run.newest.keys if run.newest is not None else {}
@@ -28,7 +29,7 @@ def settings_of(run: Run) -> dict[str, str]:
                 found.setdefault(name if name not in found else f"{holder}.{name}", value)
                 if len(found) >= MOST:
                     return found
-    for name, value in options_of(run.launched_command):
+    for name, value in options_of(masked(run.launched_command)):
         found.setdefault(name, value)
     return found
 
@@ -39,7 +40,8 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{name}.")
         else:
-            yield name, str(value)[:_LONGEST]
+            shown = str(value)[:_LONGEST]
+            yield name, HIDDEN if looks_secret(name, shown) else shown
 
 
 def options_of(command: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -89,7 +89,7 @@ def quick(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
         "import lavender_tui.launch.supervisor as s\n"
         "s.upkeep.HEARTBEAT_SECONDS = s.upkeep.NEAR_SECONDS = 0.1\n"
         "from lavender_tui.launch import nodes\n"
-        "nodes.LOOK_SECONDS, nodes.PATIENCE_SECONDS = 0.1, 0.3\n"
+        "nodes.LOOK_SECONDS, nodes.PATIENCE_SECONDS, nodes.OTHERS_END_SECONDS = 0.1, 0.3, 0.5\n"
         "sys.exit(s.main(sys.argv[1:]))\n",
         "quick.py",
     )

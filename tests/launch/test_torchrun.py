@@ -99,3 +99,30 @@ def test_agent_and_supervisor_killed_the_ranks_are_still_found_and_stopped(lab: 
     assert outcome.how == "ended" and two.saved() == ["saved.0", "saved.1"]
     ended = read_exit(two.run_dir)
     assert ended is not None and ended.code is None and not ended.killed
+
+
+# Fails once, in the middle of its group's work, and does it all again.
+FAILS_ONCE = """
+import os, sys
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
+    raise RuntimeError("the first time")
+dist.barrier()
+print("sum", int(total), "again", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+def test_ranks_that_failed_are_started_again_and_find_each_other(lab: Lab) -> None:
+    run_dir = lab.run_dir()
+    script = lab.script(FAILS_ONCE)
+    built = command.build([sys.executable, script], world_size=2, run_dir=run_dir, hosts=command.Hosts(max_restarts=1))
+    launch.start(built, run_dir)
+    ended = lab.ended(run_dir, 120)
+    assert ended.code == 0 and ended.error is None
+    assert lab.log(run_dir).count("sum 2 again 1") == 2
+    assert any(label.startswith("attempt 2 rank 1") for label, _ in log_files(run_dir))

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.secrets import HIDDEN, holds_secrets, is_secret_name, masked, without_secrets
+from lavender_tui.model.settings import settings_of
+from tests.model import build
 
 SECRET = [
     (["train.py", "--wandb-key", "abc", "--lr", "1"], ["train.py", "--wandb-key", HIDDEN, "--lr", "1"]),
@@ -66,3 +68,14 @@ def test_masking_never_fails_and_masks_nothing_twice(words: list[str]) -> None:
     once = masked(words)
     assert len(once) == len(words)
     assert masked(once) == once
+
+
+def test_the_settings_of_a_run_hold_no_secret() -> None:
+    tree = {"config": {"lr": 0.1, "wandb": {"api_key": "abc"}, "pad_token": "<pad>", "num_key_value_heads": 8}}
+    run = build.run(
+        "r", build.checkpoint(keys=tree), launched_command=("python", "t.py", "--hf-token", "abc", "--seed", "1")
+    )
+    assert settings_of(run) == {
+        "lr": "0.1", "wandb.api_key": "***", "pad_token": "<pad>", "num_key_value_heads": "8", "--hf-token": "***",
+        "--seed": "1",
+    }  # fmt: skip
