@@ -225,3 +225,48 @@ def test_another_users_run_lives_by_its_record_and_is_not_stopped(
     assert "its processes belong to root" in refusal
     assert sleeper.is_alive
     assert not (run / STOP).exists()  # nobody was told, so nothing is stopped
+
+
+REUSE = """\
+import json, os, subprocess, sys, time
+from lavender_tui.launch.identity import start_ticks
+from lavender_tui.launch.record import ProcessId, describe_this_process, write_launch
+from lavender_tui.watch.scan import scan
+import dataclasses
+root, run = sys.argv[1:]
+def state():
+    (found,) = scan([root])
+    return found.state.value, found.pid
+first = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+leader = ProcessId(pid=first.pid, start_ticks=start_ticks(first.pid))
+record = describe_this_process(run, run_id="run-1")
+write_launch(run, dataclasses.replace(record, leader=leader, written_by="supervisor"))
+told = [state()]
+first.kill(); first.wait(); time.sleep(0.05)  # a tick of the clock later
+for _ in range(500):
+    with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+        file.write(str(leader.pid - 1))
+    second = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    if second.pid == leader.pid:
+        break
+    second.kill(); second.wait()
+os.kill(leader.pid, 0)  # somebody has that pid
+told += [second.pid == leader.pid, state()]
+second.kill(); second.wait()
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to make a pid namespace and to choose the next pid")
+def test_a_pid_that_was_truly_given_again_is_not_the_training(tmp_path: Path):
+    run = tmp_path / RUN
+    saves.save(run, 60)
+    command = ["unshare", "--fork", "--pid", "--mount-proc", sys.executable, "-c", REUSE, str(tmp_path), str(run)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if "unshare" in done.stderr:
+        pytest.skip(f"no pid namespace here: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    alive, is_reused, after = json.loads(done.stdout)
+    assert alive[0] == "running"
+    assert is_reused
+    assert after == ["failed", None]

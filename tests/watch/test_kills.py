@@ -216,3 +216,47 @@ def test_a_training_that_burns_and_chatters_without_a_step_is_stalled(tmp_path: 
     (run,) = scan([str(tmp_path)])
     assert run.state is RunState.STALLED
     assert run.state_reason == "alive, but no save for 30 min; it used to save every 60 s"
+
+
+# How it ended, by a supervisor's record
+
+ENDS = """\
+import os, signal, sys, time
+def save_and_end(*_):
+    os._exit(143)
+how = sys.argv[1]
+print("step=4 loss=1.6", flush=True)
+if how == "preempted":
+    signal.signal(signal.SIGTERM, save_and_end)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+if how in ("SIGKILL", "SIGSEGV", "SIGTERM"):
+    os.kill(os.getpid(), getattr(signal, how))
+    time.sleep(60)
+if how == "error":
+    raise RuntimeError("shape mismatch [4] vs [8]")
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "state", "words"),
+    [
+        ("SIGKILL", RunState.FAILED, "killed by signal 9"),
+        ("SIGSEGV", RunState.FAILED, "killed by signal 11 (SIGSEGV)"),
+        ("SIGTERM", RunState.STOPPED, "stopped by signal 15 (SIGTERM), not from here"),
+        ("preempted", RunState.STOPPED, "stopped by signal 15 (SIGTERM), not from here"),
+        ("error", RunState.FAILED, "exit code 1: RuntimeError: shape mismatch [4] vs [8]"),
+        ("early", RunState.IDLE, "its process ended well, but the last epoch is not complete"),
+        ("done", RunState.FINISHED, "saved its final stage"),
+    ],
+)
+def test_each_way_to_end_is_told_apart(tmp_path: Path, nothing_survives, until, how: str, state: RunState, words: str):
+    script, run = tmp_path / "train.py", tmp_path / RUN
+    script.write_text(ENDS)
+    saves.save(run, 2, stage="final" if how == "done" else "pretrain", epoch=2, epochs=4)
+    launch.start(Launch(backend="local", argv=(sys.executable, str(script), how), cwd=str(tmp_path)), str(run))
+    until(lambda: (run / "exit.json").exists(), what="the end")
+    (found,) = scan([str(tmp_path)])
+    assert found.state is state
+    assert found.state_reason.startswith(words)
+    assert found.newest is not None  # whatever it was, it can be resumed from there

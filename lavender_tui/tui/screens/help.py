@@ -15,10 +15,10 @@ from lavender_tui.tui.themes import STATE_GLYPHS
 _KEY_WIDTH = 9
 _STATE_WORDS = {
     RunState.RUNNING: "a live process, saving or logging",
-    RunState.STALLED: "alive, but silent for more than 3 of its own save intervals",
+    RunState.STALLED: "alive, but no step and no save for more than 3 of its own intervals",
     RunState.FINISHED: "saved its final stage, or completed its last epoch",
     RunState.FAILED: "ended by an error or a signal",
-    RunState.STOPPED: "ended because somebody asked it to",
+    RunState.STOPPED: "ended because somebody, or a scheduler, asked it to",
     RunState.IDLE: "no process and nothing that says how it ended",
 }
 

@@ -17,6 +17,7 @@ from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
 from lavender_tui.tui.outlook import follower_lines, outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.usage_words import usage_line
 from lavender_tui.tui.widgets.curve import draw
 from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
 from lavender_tui.tui.widgets.lines import wrap_spans
@@ -82,6 +83,8 @@ class RunPane(Widget):
         wrapped = [line for fact in facts for line in wrap_spans(fact, room - 1, 4)]
         followers = _fitting(self._followers, height - len(wrapped))
         wrapped = wrapped[: height - len(followers)] + [_cut(line, room - 1) for line in followers]
+        if run.usage is not None and len(wrapped) < height:
+            wrapped.append(_cut([("  uses ", "quiet"), (usage_line(run.usage), "")], room - 1))
         rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height)]
         left: list[list[Span]] = beside or [[(" ", "")]] * height
         return [[*left[row], *rows[row]] for row in range(height)]
@@ -102,7 +105,7 @@ class RunPane(Widget):
         head: list[Span] = [
             (" " + text.clean(run.name, 80), "strong"),
             (f"   {STATE_GLYPHS[run.state]}{word} ", state_ink(run.state)),
-            (reason + when, ""),
+            (_dated(reason, when, run), ""),
         ]
         if run.keeper is not None:
             ink = "warn" if run.keeper.is_alive is False else "quiet"
@@ -125,6 +128,12 @@ class RunPane(Widget):
             label = fit(labels.get(row, ""), _LABEL, right=True)
             lines.append([(f"{label} ", "quiet"), (mark, "faint"), (dots, "accent"), ("   ", "")])
         return lines
+
+
+def _dated(reason: str, when: str, run: Run) -> str:
+    """When it ended is said before what it left running, which is now."""
+    ended, between, left = reason.rpartition("; ") if run.leftovers else (reason, "", "")
+    return f"{ended}{when}{between}{left}"
 
 
 def _fitting(followers: Sequence[Run], room: int) -> list[list[Span]]:
