@@ -118,6 +118,11 @@ class Checkpoint:
         return self.stage is not None and self.name_stage is not None and self.stage != self.name_stage
 
     @property
+    def loss_is_no_number(self) -> bool:
+        """The loss was NaN or infinite; other values that can't be read as a loss say nothing of the training."""
+        return self.loss is None and (self.loss_text or "").lstrip("+-") in ("nan", "inf")
+
+    @property
     def is_usable(self) -> bool:
         """May be resumed from: whole, and holding a model."""
         return self.is_whole and self.has_model

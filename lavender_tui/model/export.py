@@ -204,11 +204,17 @@ def checkpoint_document(checkpoint: Checkpoint, *, with_keys: bool = False) -> d
         "rank_states": {"found": ranks.found, "expected": ranks.expected, "complete": ranks.complete},
         "resume": resume_document(checkpoint),
         "refused_globals": list(checkpoint.refused_globals),
-        "warnings": [*checkpoint.warnings, *ranks.problems],
+        "warnings": [*_disagreement(checkpoint), *checkpoint.warnings, *ranks.problems],
     }
     if with_keys:
         document["keys"] = checkpoint.keys
     return document
+
+
+def _disagreement(checkpoint: Checkpoint) -> tuple[str, ...]:
+    if not checkpoint.name_disagrees:
+        return ()
+    return (f"its name says {checkpoint.name_stage}, its content {checkpoint.stage}",)
 
 
 def resume_document(checkpoint: Checkpoint) -> dict[str, Any] | None:

@@ -148,7 +148,7 @@ def _series(
         LossPoint(
             step=one.checkpoint.step or one.checkpoint.save_count or place,
             loss=one.checkpoint.loss,
-            is_no_number=one.checkpoint.loss is None and one.checkpoint.loss_text is not None,
+            is_no_number=one.checkpoint.loss_is_no_number,
         )
         for place, one in enumerate(saves)
     ]

@@ -239,11 +239,11 @@ def _losses(tail: MetricsTail | None, checkpoints: Sequence[Checkpoint]) -> tupl
     """(the curve, what its points count: "step", or "save" where the checkpoints tell no step). Never both in one."""
     if tail is not None and (points := tail.points):
         return points, "step"
-    told = [one for one in checkpoints if one.loss is not None or one.loss_text is not None]
+    told = [one for one in checkpoints if one.loss is not None or one.loss_is_no_number]
     by = "step" if any(one.step is not None for one in told) else "save"
     saved = [(one.step if by == "step" else one.save_count, one) for one in told]
     points = tuple(
-        LossPoint(step=at, loss=one.loss, lr=one.lr, is_no_number=one.loss is None)
+        LossPoint(step=at, loss=one.loss, lr=one.lr, is_no_number=one.loss_is_no_number)
         for at, one in saved
         if at is not None
     )

@@ -156,7 +156,7 @@ def test_which_loss_is_shown(save: Save) -> None:
     [
         ("sft", "sft", False),
         ("prétrain-阶段", "prétrain-阶段", True),
-        (..., None, False),
+        (..., None, True),
         (None, None, False),
         ("", None, True),
         ("  ", None, True),

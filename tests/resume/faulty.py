@@ -11,6 +11,7 @@ launch counts from 1 anew, and the file `at` in `notes` says which step is meant
 from __future__ import annotations
 
 import builtins
+import faulthandler
 import fcntl
 import json
 import os
@@ -104,6 +105,7 @@ def launch(spec: dict[str, Any], arguments: list[str]) -> None:
     faults = Faults("launcher", spec)
     faults.everywhere()
     if spec.get("in_app"):
+        faulthandler.register(signal.SIGUSR1, open(os.path.join(spec["notes"], "stacks"), "w"))  # noqa: SIM115
         only_launches(faults)
     cli.main()
 
@@ -117,11 +119,15 @@ def only_launches(faults: Faults) -> None:
     def counted(*args: Any, **options: Any) -> Any:
         with open(os.path.join(faults.spec["notes"], "at"), encoding="ascii") as file:
             faults.spec["at"] = int(file.read())
-        faults.count, faults.thread = 0, threading.get_ident()
+        faults.count, faults.thread, outcome = 0, threading.get_ident(), "refused"
         try:
-            return carry_out(*args, **options)
+            launched = carry_out(*args, **options)
+            outcome = "launched"
+            return launched
         finally:
             faults.thread = -1
+            with open(os.path.join(faults.spec["notes"], outcome), "w"):
+                pass
 
     resume.carry_out = counted
 

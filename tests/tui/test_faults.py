@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,18 +49,34 @@ class FaultyApp:
         """The `at`-th step of the next launch goes wrong; 0 for none."""
         with open(os.path.join(self.tried.notes, "at"), "w", encoding="ascii") as file:
             file.write(str(at))
-        for name in ("fired", "launcher", "merger"):
-            path = os.path.join(self.tried.notes, name)
-            if os.path.exists(path):
-                os.truncate(path, 0) if name != "fired" else os.unlink(path)
+        for name in ("launcher", "merger"):  # open in the app
+            with open(os.path.join(self.tried.notes, name), "w"):
+                pass
+        for name in ("fired", "launched", "refused"):
+            Path(self.tried.notes, name).unlink(missing_ok=True)
+
+    @property
+    def outcome(self) -> str:
+        """Of the last launch, as the app's thread saw it: what is on the screen may be older."""
+        return next((one for one in ("launched", "refused") if os.path.exists(os.path.join(self.tried.notes, one))), "")
 
     def press(self, keys: bytes, *then: str) -> str:
         """Press, and wait until one of the words is written; returns what was written, without colours."""
-        self.terminal.written = b""
+        if keys:
+            self.terminal.written = b""
         os.write(self.terminal.descriptor, keys)
-        self.terminal.read_until_any(*then)
+        try:
+            self.terminal.read_until_any(*then)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.what_it_does()}") from None
         self.terminal.read(0.1)
         return self.terminal.text
+
+    def what_it_does(self) -> str:
+        """Where each of the app's threads stands."""
+        os.kill(self.terminal.pid, signal.SIGUSR1)
+        self.terminal.read(1.0)
+        return Path(self.tried.notes, "stacks").read_text()
 
     def settle(self, until: Callable[..., Any], code: int, said: str) -> Tried:
         self.tried.code, self.tried.said = code, said
@@ -125,15 +142,18 @@ def open_sheet(one: FaultyApp) -> None:
 def launch_with(one: FaultyApp, until: Callable[..., Any], at: int) -> str:
     """One launch whose `at`-th step goes wrong; from the sheet, and back in it. Returns what was written."""
     one.arm(at)
-    said = one.press(b"\r", LAUNCHED, REFUSED)
-    launched = LAUNCHED in said
+    one.terminal.written = b""
+    os.write(one.terminal.descriptor, b"\r")
+    until(lambda: one.terminal.read(0.05) is not None and one.outcome, 60, "the end of the launch")
+    launched = one.outcome == "launched"
+    said = one.press(b"", LAUNCHED if launched else REFUSED)
     tried = one.settle(until, 0 if launched else 1, said)
     judge(tried, one.fault if one.where == "launcher" else errno.ENOSPC)
     assert tried.has_happened or launched, at
     if launched:
         stop(tried.made[0], kill=True)
         until(lambda: not tried.trainings and not tried.supervisors, 20, "the end of the training")
-        os.rename(tried.made[0], f"{tried.root}-{at}")
+        os.rename(tried.made[0], f"{tried.root}-{time.monotonic_ns()}")
         one.press(b"\x1b[15~g", OLD)
         open_sheet(one)
     return said

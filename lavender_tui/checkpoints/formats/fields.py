@@ -138,6 +138,15 @@ def learning_rate(optimizer: Any) -> float | None:
     return None if found is MISSING else real(found)
 
 
+def take_optimizer(fields: Fields, optimizer: Any) -> None:
+    """Sets has_optimizer and lr; a state of no parameter at all restores nothing."""
+    fields.lr = learning_rate(optimizer)
+    fields.has_optimizer = type(optimizer) is dict and bool(optimizer)
+    if fields.has_optimizer and not any(optimizer.get(key, True) for key in ("state", "param_groups")):
+        fields.has_optimizer = False
+        fields.warn("its optimizer's state is empty: it is of no parameter")
+
+
 def _odd(value: Any) -> str:
     shown = single(value)
     if type(shown) is str:

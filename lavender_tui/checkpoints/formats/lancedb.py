@@ -13,9 +13,9 @@ from lavender_tui.checkpoints.formats.fields import (
     Content,
     Fields,
     first,
-    learning_rate,
     look,
     take_loss,
+    take_optimizer,
     take_whole,
 )
 from lavender_tui.checkpoints.formats.torch import find_model
@@ -46,7 +46,7 @@ def read(content: Content) -> Fields:
     fields.dataset = top.get("dataset", content.value)
     fields.model = find_model(top, except_keys=("dataset",)) if "dataset" in top else None
     optimizer = first(top, ("optimizer",), ("optimizer_state_dict",))
-    fields.has_optimizer, fields.lr = type(optimizer) is dict and bool(optimizer), learning_rate(optimizer)
+    take_optimizer(fields, optimizer)
     fields.has_scheduler = any(top.get(key) is not None for key in ("scheduler", "lr_scheduler"))
     fields.has_rng = any(top.get(key) is not None for key in ("rng", "rng_state"))
     state = fields.dataset[0] if type(fields.dataset) in (list, tuple) and fields.dataset else fields.dataset

@@ -9,11 +9,11 @@ from lavender_tui.checkpoints.formats.fields import (
     MISSING,
     Content,
     Fields,
-    learning_rate,
     look,
     short,
     take_flag,
     take_loss,
+    take_optimizer,
     take_real,
     take_whole,
 )
@@ -23,6 +23,8 @@ from lavender_tui.model.checkpoint import STAGES, parse_name
 
 NAME = "lavender"
 _SEPARATORS = re.compile(r"[\s_.-]+")
+# What every save of this format holds, beside the weights and the optimizer's state.
+_ALWAYS = ("stage", "save_count", "epoch", "model_cfg")
 _RNG_KEYS = ("rng", "rng_state", "random_state")
 _SCHEDULER_KEYS = ("scheduler_state_dict", "scheduler", "lr_scheduler", "lr_scheduler_state_dict")
 
@@ -42,8 +44,10 @@ def read(content: Content) -> Fields:
     _counts(fields, top, content.name)
     _loss(fields, top)
     fields.remaining_hours = take_real(fields, "remaining_hours", top.get("remaining_hours", MISSING))
-    optimizer = top.get("optimizer_state_dict")
-    fields.lr, fields.has_optimizer = learning_rate(optimizer), type(optimizer) is dict and bool(optimizer)
+    take_optimizer(fields, top.get("optimizer_state_dict"))
+    lacking = [key for key in _ALWAYS if key not in top]
+    if lacking and "model_state_dict" in top:
+        fields.warn(f"it lacks {', '.join(lacking)}")
     fields.has_scheduler = any(top.get(key) is not None for key in _SCHEDULER_KEYS)
     fields.has_rng = any(top.get(key) is not None for key in _RNG_KEYS)
     fields.world_size = take_whole(fields, "world_size", top.get("world_size", MISSING))

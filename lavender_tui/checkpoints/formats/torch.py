@@ -14,10 +14,10 @@ from lavender_tui.checkpoints.formats.fields import (
     Content,
     Fields,
     first,
-    learning_rate,
     look,
     short,
     take_loss,
+    take_optimizer,
     take_whole,
 )
 from lavender_tui.checkpoints.objects import Global, Inert, Tensor
@@ -202,8 +202,7 @@ def _rest(fields: Fields, top: dict[Any, Any]) -> None:
     optimizer = first(top, *((key,) for key in _OPTIMIZER_KEYS))
     if type(optimizer) is list and optimizer:
         optimizer = optimizer[0]
-    fields.has_optimizer = type(optimizer) is dict and bool(optimizer)
-    fields.lr = learning_rate(optimizer)
+    take_optimizer(fields, optimizer)
     fields.has_scheduler = any(top.get(key) is not None for key in _SCHEDULER_KEYS)
     fields.has_rng = any(top.get(key) is not None for key in _RNG_KEYS)
     fields.dataset = top.get("dataset", MISSING)

@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 
 from lavender_tui.errors import LavenderError
 from lavender_tui.model import command_line, text
-from lavender_tui.model.choosing import in_run
+from lavender_tui.model.choosing import in_run, why_passed_over
 from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.lineage import Family
 from lavender_tui.model.run import Run
@@ -87,6 +87,16 @@ class RunScreen(RunActions, Screen[None]):
         default = in_run(self._run.checkpoints, bad=dict(self._run.known_bad)).checkpoint
         is_default = chosen is None or (default is not None and chosen.path == default.path)
         return None if is_default or chosen is None or not chosen.is_usable else chosen
+
+    @property
+    def passed_over(self) -> str:
+        """Of an unusable one below the default; those above it are explained on the sheet itself."""
+        chosen = self.query_one(CheckpointTable).cursor_checkpoint
+        default = in_run(self._run.checkpoints, bad=dict(self._run.known_bad)).checkpoint
+        if chosen is None or chosen.is_usable or (default is not None and default.order < chosen.order):
+            return ""
+        name, why = chosen.path.rsplit("/", 1)[-1], why_passed_over(chosen) or chosen.wholeness.value
+        return f"{name} can't be resumed from: {why}"
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """The same run as it is now."""

@@ -50,6 +50,11 @@ class RunActions(StopActions, inherit_bindings=False):
         return None
 
     @property
+    def passed_over(self) -> str:
+        """Why the checkpoint under the cursor isn't the one that the sheet begins with."""
+        return ""
+
+    @property
     def known_runs(self) -> Iterable[Run]:
         return self.lavender.runs
 
@@ -70,7 +75,9 @@ class RunActions(StopActions, inherit_bindings=False):
 
         if self.cursor_run is not None:
             found = origin(self.cursor_run, self.known_runs)
-            sheet = ResumeScreen(found.run, self.cursor_checkpoint or found.checkpoint, note=found.note)
+            sheet = ResumeScreen(
+                found.run, self.cursor_checkpoint or found.checkpoint, note=self.passed_over or found.note
+            )
             self.app.push_screen(sheet, self.show_launched)
 
     def action_resume_now(self) -> None:

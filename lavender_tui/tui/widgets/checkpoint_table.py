@@ -112,8 +112,10 @@ def _ranks(one: Checkpoint) -> Cell:
 
 def _why(one: Checkpoint, is_default: bool, bad: str | None) -> Cell:
     doubt = f": {text.clean(bad, 300)}" if bad is not None else ""
+    notes = (*one.warnings, *one.rank_states.problems)
     if is_default:
-        return Cell(f"← resumes here{doubt}", "accent")
+        note = f": {text.clean(notes[0], 300)}" if notes else ""
+        return Cell(f"← resumes here{doubt or note}", "accent")
     if doubt and one.is_whole:
         return Cell(f"known to be bad{doubt}", "warn")
     if one.wholeness is Wholeness.UNREAD:
@@ -121,5 +123,4 @@ def _why(one: Checkpoint, is_default: bool, bad: str | None) -> Cell:
     why = why_passed_over(one)
     if why is not None:
         return Cell(text.clean(why, 300), "quiet")
-    notes = (*one.warnings, *one.rank_states.problems)
     return Cell(text.clean(notes[0], 300), "warn") if notes else Cell("")
