@@ -175,10 +175,11 @@ def _first_number(token: str) -> int:
 class _Line:
     """A line of the screen that may be written again."""
 
-    __slots__ = ("cells", "offset")
+    __slots__ = ("cells", "is_unseen", "offset")
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, *, is_unseen: bool = False) -> None:
         self.offset, self.cells = offset, list[str]()
+        self.is_unseen = is_unseen  # it was printed before what is looked at, and not written since
 
 
 class _Screen:
@@ -188,6 +189,7 @@ class _Screen:
         self.prefix = prefix
         self.lines: list[_Line] = []
         self.at = 0
+        self._unseen = 0
 
     def print(self, offset: int, body: str) -> None:
         """One line and its line end."""
@@ -195,7 +197,7 @@ class _Screen:
         text = _COLOURS.sub("", body)
         for move in _VERTICAL.finditer(text):
             column = self._put(offset, column, text[last : move.start()])
-            column = self._go(move[0], column)
+            column = self._go(offset, move[0], column)
             last = move.end()
         self._put(offset, column, text[last:])
         self._line(offset)
@@ -207,13 +209,17 @@ class _Screen:
             return column
         line = self._line(offset)
         column = _write(line.cells, column, text)
-        line.offset = offset
+        line.offset, line.is_unseen = offset, False
         return column
 
-    def _go(self, move: str, column: int) -> int:
+    def _go(self, offset: int, move: str, column: int) -> int:
         number, what = max(1, _first_number(move)), move[-1]
         if what in "AFM":
-            self.at = max(0, self.at - min(number, MOST_UP))
+            above = min(number, MOST_UP)
+            missing = min(max(0, above - self.at), MOST_UP - self._unseen)
+            self.lines[:0] = [_Line(offset, is_unseen=True) for _ in range(missing)]
+            self._unseen += missing
+            self.at = max(0, self.at + missing - above)
         else:
             self.at = min(self.at + min(number, MOST_UP), len(self.lines))
         return 0 if what in "EF" else column
@@ -228,6 +234,8 @@ class _Screen:
         lowest = None
         found = []
         for line in reversed(self.lines):
+            if line.is_unseen:
+                continue
             lowest = line.offset if lowest is None else min(lowest, line.offset)
             found.append(Row(lowest, harmless(self.prefix + "".join(line.cells).rstrip())))
         return reversed(found)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch.cause import MemoryKills, describe_signal, find, last_traceback, rank_failure
+from lavender_tui.launch.cause import MemoryKills, describe_signal, examine, find, last_traceback, rank_failure
+from lavender_tui.model.failure import failure_of
 
 TOP = "Traceback (most recent call last):"
 TABLE = """
@@ -108,3 +109,56 @@ def test_the_last_line_of_the_last_traceback(text: str, found: str | None) -> No
 def test_signals_have_names() -> None:
     assert describe_signal(11) == "killed by signal 11 (SIGSEGV)"
     assert describe_signal(250) == "killed by signal 250 (unknown)"
+
+
+def error_file(run_dir: Path, attempt: int, rank: int, message: str, at: int, *, log: str = "") -> None:
+    directory = run_dir / "ranks" / "x" / f"attempt_{attempt}" / str(rank)
+    directory.mkdir(parents=True, exist_ok=True)
+    stack = f'{TOP}\n  File "t.py", line {rank + 1}, in step\n{message}\n'
+    inner = {"message": message, "extraInfo": {"py_callstack": stack, "timestamp": str(at)}}
+    (directory / "error.json").write_text(json.dumps({"message": inner}))
+    (directory / "stderr.log").write_text(log)
+
+
+def test_of_ranks_that_failed_together_the_first_is_the_reason(tmp_path: Path) -> None:
+    error_file(tmp_path, 0, 0, "ValueError: second", 101)
+    error_file(tmp_path, 0, 1, "ValueError: first", 100, log=f"{TOP}\n  File\nValueError: first\n")
+    found = examine(str(tmp_path), 1)
+    assert found is not None and (found.words, found.rank) == ("rank 1: ValueError: first", 1)
+    assert found.place == "t.py:2 in step" and found.where == "ranks/x/attempt_0/1/stderr.log"
+    assert failure_of(json.loads(json.dumps(found.to_json())), found.words) == found
+
+
+def test_a_rank_that_only_lost_its_neighbour_is_not_the_reason(tmp_path: Path) -> None:
+    error_file(tmp_path, 0, 0, "RuntimeError: [gloo/pair.cc:525] Connection closed by peer [127.0.0.1]:1", 100)
+    error_file(tmp_path, 0, 1, "KeyError: 'own'", 101)
+    assert find(str(tmp_path), 1) == "rank 1: KeyError: 'own'"
+    # The same where the neighbour died of a signal, though torchrun calls the one that lost it the root cause.
+    (tmp_path / "ranks" / "x" / "attempt_0" / "1" / "error.json").unlink()
+    table = TABLE.format(rank=0, code=1).replace("local_rank: 1)", "local_rank: 0)")
+    table = table.replace(
+        "rank      : 0 (local_rank: 0)\n  exitcode  : -15", "rank      : 1 (local_rank: 1)\n  exitcode  : -11"
+    )
+    (tmp_path / "train.log").write_text(table)
+    assert find(str(tmp_path), 1) == "rank 1 was killed by signal 11 (SIGSEGV)"
+
+
+def test_an_error_that_a_restart_got_over_is_not_the_reason(tmp_path: Path) -> None:
+    error_file(tmp_path, 0, 1, "ValueError: of the first attempt", 100)
+    error_file(tmp_path, 1, 0, "OSError: of the second", 200)
+    assert find(str(tmp_path), 1) == "rank 0: OSError: of the second"
+
+
+def test_a_code_of_its_own_is_not_explained_by_an_older_traceback(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(
+        f"{TOP}\n  File\nValueError: caught and printed\n" + TABLE.format(rank=1, code=3)
+    )
+    assert find(str(tmp_path), 1) == "rank 1 ended with exit code 3"
+    (tmp_path / "train.log").write_text(f"{TOP}\n  File\nValueError: caught and printed\n")
+    assert find(str(tmp_path), 3) is None and find(str(tmp_path), 1) == "ValueError: caught and printed"
+
+
+@pytest.mark.parametrize("document", [None, 3, "x", [], {}, {"rank": True, "traceback": 3, "where": "\0"}])
+def test_what_is_no_failure_reads_as_none_of_its_facts(document: object) -> None:
+    found = failure_of(document, "words")
+    assert found is None or (found.rank, found.exception, found.traceback, found.where) == (None, None, (), None)
