@@ -69,6 +69,8 @@ def show(proposal: Proposal, *, as_json: bool) -> None:
     elif proposal.plan is not None:
         for name, value in lines(proposal.plan):
             print(f"{name:<12}{value}")
+        if (script := proposal.plan.launch.shown_script) is not None:
+            print("\n" + "\n".join(text.clean(line, 4000) for line in script.splitlines()))
 
 
 def lines(plan: ResumePlan) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,11 @@ PLACEHOLDERS = ("checkpoint", "plan", "state", "run_dir", "world_size", "stage",
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _ENGINES: dict[str, Engine] = {local.NAME: local, torchrun.NAME: torchrun, slurm.NAME: slurm}
 BACKENDS = tuple(_ENGINES)
+
+
+def startable() -> tuple[str, ...]:
+    """The backends that can be used from this machine, the usual one first."""
+    return (torchrun.NAME, local.NAME, *((slurm.NAME,) if shutil.which("sbatch") else ()))
 
 
 def fill(words: Sequence[str], placeholders: Mapping[str, object]) -> tuple[str, ...]:

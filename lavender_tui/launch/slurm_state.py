@@ -187,7 +187,7 @@ def from_accounting(text: str) -> dict[str, Job]:
     found = {}
     for line in text.splitlines():
         fields = line.split("|", 4)
-        if len(fields) < 5 or not fields[0].isdigit() or fields[4] == "allocation":
+        if len(fields) < 5 or not fields[0].isdigit() or not fields[1] or fields[4] == "allocation":
             continue
         state, _, by = fields[1].partition(" by ")
         code, _, signal = fields[2].partition(":")

@@ -104,8 +104,13 @@ class Launch:
             "argv": list(masked(self.argv)),
             "cwd": self.cwd,
             "env": without_secrets(self.env),
-            **({"script": masked_text(self.script)} if self.script is not None else {}),
+            **({"script": self.shown_script} if self.script is not None else {}),
         }
+
+    @property
+    def shown_script(self) -> str | None:
+        """A job's script, secrets hidden."""
+        return masked_text(self.script) if self.script is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +188,7 @@ class Proposal:
     checkpoint: Checkpoint | None = None
     before_spike: Checkpoint | None = None
     spike: str | None = None
+    backends: tuple[str, ...] = ("torchrun", "local")  # what a training can be started by from here
 
     @property
     def is_refused(self) -> bool:

@@ -60,6 +60,7 @@ def propose(target: Target, options: Options | None = None, *, index: Index | No
         passed_over=chosen.passed_over,
         options=options,
         root=it.root,
+        backends=commands.startable(),
         command=it.command,
         checkpoint=chosen.checkpoint,
         before_spike=chosen.behind.checkpoint if chosen.behind is not None else None,

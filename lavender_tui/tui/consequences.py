@@ -169,6 +169,7 @@ def command_lines(plan: ResumePlan) -> list[list[Span]]:
         [("command", "quiet")],
         [(command_line.shown(plan.launch.argv), "")],
         [(f"in {text.clean(plan.launch.cwd)}", "quiet")],
+        *([[("d shows the job's script", "quiet")]] if plan.launch.script is not None else []),
         [("new run  ", "quiet"), (new, "")],
     ]
 

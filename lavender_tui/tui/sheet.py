@@ -184,7 +184,8 @@ class Sheet:
 
     def _launcher_choices(self) -> list[Any]:
         backend = self.value(LAUNCHER)
-        return list(_BACKENDS) if backend in _BACKENDS else [*_BACKENDS, backend]
+        known = self.proposal.backends if self.proposal is not None else _BACKENDS
+        return list(known) if backend in known else [*known, backend]
 
     def _keep_alive_choices(self) -> list[Any]:
         return [False, True]

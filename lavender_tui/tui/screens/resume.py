@@ -263,6 +263,8 @@ class ResumeScreen(Launching):
 
         if self._proposal is not None:
             words = strict_json(proposal_document(self._proposal), indent=2)
+            if self._plan is not None and (script := self._plan.launch.shown_script) is not None:
+                words = f"{script}\n\n{words}"
             self.app.push_screen(Document("The resume plan; nothing was written", words))
 
     def action_back(self) -> None:
