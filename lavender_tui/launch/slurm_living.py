@@ -7,10 +7,16 @@ What the controller can't be asked is taken to live: nothing may be started a se
 from __future__ import annotations
 
 import os
+import time
 
 from lavender_tui.launch.record import GOES_ON, LaunchRecord, read_exit, read_launch
 from lavender_tui.launch.slurm_state import ControllerAway, ask
 from lavender_tui.model.job import Job, words
+
+# Whoever waits for an end asks all the time. Only that a job lives is remembered: the error that this can make is to
+# wait, or to refuse, for some seconds too long.
+STANDS_SECONDS = 3.0
+_alive_lately: dict[str, tuple[float, str]] = {}
 
 
 def why_alive(run_dir: str, record: LaunchRecord) -> str | None:
@@ -20,6 +26,22 @@ def why_alive(run_dir: str, record: LaunchRecord) -> str | None:
         return None
     if next_attempt(run_dir, record) is not None:
         return None
+    before = _alive_lately.get(run_dir)
+    if before is not None and time.monotonic() - before[0] < STANDS_SECONDS:
+        return before[1]
+    why = _ask_why(record)
+    _alive_lately.pop(run_dir, None)
+    if why is not None:
+        _alive_lately[run_dir] = (time.monotonic(), why)
+    return why
+
+
+def forget(run_dir: str) -> None:
+    """What was said lately counts no more: something was done to the job."""
+    _alive_lately.pop(run_dir, None)
+
+
+def _ask_why(record: LaunchRecord) -> str | None:
     try:
         job = facts(record)
     except ControllerAway as error:

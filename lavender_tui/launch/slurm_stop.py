@@ -106,6 +106,7 @@ class _Stopping:
                 StopOutcome(how="asked", words=f"its job was {_told(how, is_cancelled)}{more}"), announced
             )
         outcome = self.finish(is_cancelled)
+        slurm_living.forget(self.run_dir)
         if outcome.how == "killed":
             journal.note(root, "killed", run=self.run_dir, who=who, why=outcome.words)
         return with_warning(outcome, announced)

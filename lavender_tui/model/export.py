@@ -105,6 +105,7 @@ def run_document(run: Run, family: Family | None = None) -> dict[str, Any]:
         "remaining_hours": newest.remaining_hours if newest else None,
         "world_size": run.world_size,
         "pid": run.pid,
+        "job": _job(run),
         "host": run.host,
         "resumed_from": {"run": text.utf8(resumed.run), "checkpoint": resumed.checkpoint} if resumed else None,
         "request": request_document(run.request) if run.request is not None else None,
@@ -215,6 +216,15 @@ def _disagreement(checkpoint: Checkpoint) -> tuple[str, ...]:
     if not checkpoint.name_disagrees:
         return ()
     return (f"its name says {checkpoint.name_stage}, its content {checkpoint.stage}",)
+
+
+def _job(run: Run) -> dict[str, Any] | None:
+    """The job of Slurm that the run is: {id, state, reason, nodes}, in Slurm's own words; null for any other run."""
+    job = run.job
+    if job is None:
+        return None
+    reason = None if job.reason in (None, "", "None") else job.reason
+    return {"id": job.job_id, "state": job.state or None, "reason": reason, "nodes": job.nodes}
 
 
 def resume_document(checkpoint: Checkpoint) -> dict[str, Any] | None:

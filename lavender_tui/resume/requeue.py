@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lavender_tui.errors import AlreadyRunning, BadState, Refused, UsageError
-from lavender_tui.launch import slurm
+from lavender_tui.launch import journal, slurm
 from lavender_tui.launch.files import read_document
 from lavender_tui.launch.record import GOES_ON, ExitRecord, LaunchRecord, read_launch, read_stop, write_exit
 from lavender_tui.launch.slurm_living import attempts
@@ -122,8 +122,17 @@ def _carry_out(proposal: Proposal) -> str:
     return _script(carry_out(proposal, again=True).record)
 
 
+def _note(record: LaunchRecord) -> None:
+    """In the root's journal, as every start."""
+    came_from = record.resumed_from
+    facts = {} if came_from is None else {"from": came_from.run, "checkpoint": came_from.checkpoint}
+    what = {**record.identity, "attempt": record.attempt, "world_size": record.world_size, "backend": record.backend}
+    journal.note(journal.root_of(record.run_dir), "requeued", run=record.run_dir, who=None, **what, **facts)
+
+
 def _script(record: LaunchRecord) -> str:
     assert record.slurm is not None
+    _note(record)
     return record.slurm.script
 
 

@@ -65,7 +65,8 @@ def test_only_plain_options_stand_in_the_script() -> None:
     )  # fmt: skip
     lines, others = options_of(settings, nodes=2, ranks=8)
     assert lines == (
-        "--partition=gpu,fast", "--account=a-1", "--time=1-02:00:00", "--gres=gpu:4", "--mem=0", "--exclude=n[1-3]", "-x",
+        "--partition=gpu,fast", "--account=a-1", "--time=1-02:00:00", "--gres=gpu:4", "--mem=0",
+        "--exclude=n[1-3]", "-x",
     )  # fmt: skip
     assert others == ("--comment=a b", "--chdir=/a\nb")
     launch = built((PYTHON, "t.py"), 1, options=["--comment=a b"], partition="gpu")

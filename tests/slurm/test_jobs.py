@@ -136,6 +136,7 @@ def test_a_running_job_saves_and_ends_when_asked(lab: Lab, tmp_path: Path) -> No
     assert lab.state(record) != "PENDING" and len(lab.runs()) == 1
 
 
+@pytest.mark.long  # until Slurm kills what it has cancelled
 def test_a_job_that_is_deaf_is_cancelled_when_its_time_is_over(lab: Lab) -> None:
     record = lab.start("--train", "--deaf")
     lab.told(record)

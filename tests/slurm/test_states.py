@@ -14,6 +14,7 @@ from lavender_tui.errors import AlreadyRunning
 from lavender_tui.launch import living, slurm_living, slurm_state
 from lavender_tui.launch.record import LaunchRecord, read_launch
 from lavender_tui.launch.stopping import CannotStop, stop
+from lavender_tui.model.export import run_document
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.watch import jobs
 from lavender_tui.watch.observe import Snapshot, Watcher
@@ -28,7 +29,7 @@ def run_of(lab: Lab, record: LaunchRecord) -> Run:
 
 def test_a_run_goes_through_its_states(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAVENDER_TUI_SLURM_OPTIONS", "--hold")
-    record = lab.start("--train", "--deaf")
+    record = lab.start("--train")
     assert record.slurm is not None
     run = run_of(lab, record)
     number = record.slurm.job_id
@@ -38,6 +39,8 @@ def test_a_run_goes_through_its_states(lab: Lab, monkeypatch: pytest.MonkeyPatch
     lab.told(record)
     run = run_of(lab, record)
     assert run.state is RunState.RUNNING and run.job is not None and run.job.nodes in ("n1", "n2")
+    told = {"id": number, "state": "RUNNING", "reason": None, "nodes": run.job.nodes}
+    assert run_document(run)["job"] == told
     lab.cluster.run("scancel", str(number))
     lab.until(lambda: lab.state(record) == "CANCELLED", what="the job to be cancelled")
     run = run_of(lab, record)
