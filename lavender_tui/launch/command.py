@@ -205,7 +205,7 @@ def _fit(
         max_restarts=hosts.max_restarts,
     )
     engine = _engine(parsed, backend or source.backend, topology)
-    if engine.NAME == slurm.NAME and hosts.nodes > 1:
+    if engine.NAME == slurm.NAME and (hosts.nodes > 1 or attempt > 1):  # a job that goes on has the nodes that it has
         topology = replace(topology, nodes=1, slurm=replace(topology.slurm, nodes=hosts.nodes))
     elif hosts.nodes > 1 and engine.NAME != torchrun.NAME:
         what = f"the {engine.NAME} backend starts processes on one host, not on {hosts.nodes}"

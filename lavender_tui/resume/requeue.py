@@ -71,6 +71,7 @@ def _options(last: LaunchRecord, root: str, job_id: int, attempt: int) -> Option
     assert last.slurm is not None
     return Options(
         world_size=last.world_size,
+        nodes=last.nodes or 1,
         backend=slurm.NAME,
         command=last.command,
         project_dir=last.cwd,
