@@ -428,7 +428,7 @@ class _Supervised:
         except (OSError, ValueError, RecursionError) as error:
             upkeep.note(f"the cause can't be found: {error!r}")
             own = None
-        if not (own or "").startswith("rank "):
+        if code > 0 and not (own or "").startswith("rank "):
             self.upkeep.await_others()  # what failed on another node is the cause of much that is seen here
         return "; ".join(filter(None, (own, self.upkeep.failure_elsewhere))) or None
 
