@@ -97,7 +97,7 @@ def build(
     start_epoch: int | None = None,
     run_id: str | None = None,
     cwd: str | None = None,
-    grace: float = 30.0,
+    grace: float | None = None,
     environ: Mapping[str, str] | None = None,
     cores: int | None = None,
     attempt: int = 1,
@@ -105,8 +105,9 @@ def build(
 ) -> Launch:
     """The launch of `world_size` processes: words, working directory, and the variables to set.
 
-    Without `backend`: torchrun for a torchrun command and for more than one process, else local. Raises UsageError
-    where the command can't be made to fit.
+    Without `backend`: torchrun for a torchrun command and for more than one process, else local. `grace` (seconds;
+    default: the setting) is what torchrun may let its ranks take to save. Raises UsageError where the command can't be
+    made to fit.
     """
     run_id = run_id or new_run_id(run_dir)
     values = {
@@ -174,7 +175,7 @@ def _fit(
     run_dir: str,
     values: Mapping[str, object],
     *,
-    grace: float = 30.0,
+    grace: float | None = None,
     environ: Mapping[str, str] | None = None,
     cores: int | None = None,
     run_id: str = "",
@@ -193,7 +194,7 @@ def _fit(
         world_size=world_size,
         run_dir=run_dir,
         cwd=source.cwd,
-        grace=grace,
+        grace=config.load()[0].grace_seconds if grace is None else grace,
         cores=cores or len(os.sched_getaffinity(0)),
         environ={**(os.environ if environ is None else environ), **source.remembered, **env},
         is_in_command=is_in_command,

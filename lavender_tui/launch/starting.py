@@ -14,7 +14,7 @@ from typing import Any
 
 from lavender_tui.config import load
 from lavender_tui.errors import AlreadyRunning, LaunchFailed, ResumedAlready
-from lavender_tui.launch import environment, identity, journal, living, rendezvous, slurm, supervisor
+from lavender_tui.launch import environment, identity, journal, living, rendezvous, slurm
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
 from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch, record_mode
@@ -40,7 +40,7 @@ def start(
     resumed_from: Lineage | None = None,
     world_size: int | None = None,
     command: Sequence[str] = (),
-    grace: float = supervisor.DEFAULT_GRACE,
+    grace: float | None = None,
     again: bool = False,
     log_mb: float | None = None,
     node_of: str | None = None,
@@ -49,10 +49,10 @@ def start(
 
     Nobody's end ends it: not that of this process, of the terminal, or of the supervisor. `command` is what was asked
     for, placeholders unfilled; a later resume begins with it. `log_mb` (default: the setting) is how large a log may
-    become before its older part is moved aside; 0: without limit. `node_of` is the run whose further node this is: its
-    processes are that run's, and `run_dir` holds only this node's records. Raises AlreadyRunning where the directory
-    was used for a start before, or (unless `again`) another resume of the same run lives; LaunchFailed where nothing
-    could be started.
+    become before its older part is moved aside; 0: without limit. `grace` (seconds; default: the setting) is how long
+    it may take to save and end. `node_of` is the run whose further node this is: its processes are that run's, and
+    `run_dir` holds only this node's records. Raises AlreadyRunning where the directory was used for a start before, or
+    (unless `again`) another resume of the same run lives; LaunchFailed where nothing could be started.
     """
     run_dir = os.path.abspath(run_dir)
     run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
@@ -60,6 +60,8 @@ def start(
         refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
     env = {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: node_of or run_dir}
     came_from = None if resumed_from is None else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint}
+    settings, _ = load()
+    grace = settings.grace_seconds if grace is None else grace
     order = {
         "run_id": run_id,
         "backend": launch.backend,
@@ -71,7 +73,7 @@ def start(
         "world_size": world_size if world_size is not None else _processes(launch),
         "resumed_from": came_from,
         "grace": grace,
-        "log_bytes": int((load()[0].log_mb if log_mb is None else log_mb) * 1e6),
+        "log_bytes": int((settings.log_mb if log_mb is None else log_mb) * 1e6),
         "record_mode": record_mode((*launch.argv, *command)),
         "facts": {"environment": environment.recorded(clean_environment()), "started_by": journal.person()},
         **_of_several_nodes(launch, node_of or run_dir),

@@ -94,15 +94,15 @@ def test_an_end_between_the_look_and_the_signal_takes_the_announcement_back(
 ) -> None:
     run_dir, record = lab.train(POLITE)
     assert record.supervisor is not None and record.leader is not None
-    real = stopping._announce
+    real = stopping.announce
 
-    def and_then_it_ends(*arguments: object) -> object:
-        told = real(*arguments)  # type: ignore[arg-type]
+    def and_then_it_ends(*arguments: object, **more: object) -> object:
+        told = real(*arguments, **more)  # type: ignore[arg-type]
         os.kill(record.leader.pid, signal.SIGKILL)  # type: ignore[union-attr]
         lab.until(lambda: not record.is_alive)
         return told
 
-    monkeypatch.setattr(stopping, "_announce", and_then_it_ends)
+    monkeypatch.setattr(stopping, "announce", and_then_it_ends)
     outcome = launch.stop(run_dir)
     assert outcome.how == "not running" and "ended by itself" in outcome.words
     assert read_stop(run_dir) is None and read_exit(run_dir).signal == "SIGKILL"  # type: ignore[union-attr]
@@ -263,3 +263,17 @@ def test_a_run_on_another_machine_takes_no_signal(lab: Lab) -> None:
         launch.stop(run_dir, kill=True)
     path.write_text(text)
     launch.stop(run_dir)
+
+
+def test_the_time_to_save_is_the_setting_for_supervisor_and_torchrun_alike(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else torchrun would kill its ranks in the middle of a save that takes longer than its own default."""
+    from lavender_tui.launch.command import build
+
+    monkeypatch.setenv("LAVENDER_TUI_GRACE_SECONDS", "120")
+    words = build((sys.executable, "train.py"), world_size=2, run_dir=lab.run_dir()).argv
+    assert words[words.index("--shutdown-timeout") + 1] == "115"
+    run_dir, record = lab.train(POLITE)
+    assert record.grace_seconds == 120
+    launch.stop(run_dir, kill=True)
