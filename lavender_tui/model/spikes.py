@@ -2,7 +2,8 @@
 
 A running median and its median absolute deviation (MAD) say what is usual; both stay what they are while single
 values go wild. A jump is above both what the noise can do and a share of the usual loss, and it lasts: of the values
-that follow at least half must stay there. A value that is no number is a jump by itself.
+that follow at least half must stay there. To come down again has to last as well: what dips below the bound while most
+around it is up is noise of the new level. A value that is no number is a jump by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lavender_tui.model.run import LossPoint
 WINDOW = 64  # values before that say what is usual
 LEAST = 4  # fewer say nothing
 FOLLOWING = 7  # values, the first of the jump among them, of which most must be high
-SURE = 3  # so many must be there for the usual measure; at the end of a series with fewer the measure is stricter
+SURE = 3  # so many must be there for the usual measure; at the end of a series with fewer the share is larger
 SIGMA = 1.4826  # MAD of normal noise × this = its standard deviation
 DEVIATIONS, SHARE = 8.0, 0.25
 STRICTER = 2.0
@@ -60,14 +61,14 @@ def spikes(points: Sequence[LossPoint]) -> tuple[Spike, ...]:
     found: list[Spike] = []
     is_up = False
     for place, (index, point) in enumerate(values):
-        limit = _limit(usual, highest - lowest) if len(usual) >= LEAST else None
-        above = limit is not None and _is_above(point.loss, median(usual), limit)
+        bounds = _Bounds(usual, highest - lowest) if len(usual) >= LEAST else None
+        above = bounds is not None and bounds.is_above(point.loss)
         if point.loss is None and not usual:
             continue  # never was a number: nothing to go back to
-        if point.loss is None or (above and (is_up or _lasts(values[place : place + FOLLOWING], usual, limit or 0.0))):
+        if point.loss is None or (above and is_up) or _lasts(values[place : place + FOLLOWING], bounds, is_up, above):
             if not is_up:
                 middle = median(usual)
-                highest_usual = middle + (limit if limit is not None else SHARE * abs(middle))
+                highest_usual = bounds.usual if bounds is not None else middle + SHARE * abs(middle)
                 found.append(Spike(step=point.step, index=index, before=middle, after=point.loss, limit=highest_usual))
             is_up = True
             continue
@@ -85,21 +86,27 @@ def is_still_up(spike: Spike, values: Sequence[float | None]) -> bool:
     return 2 * sum(value is None or value > spike.limit for value in last) > len(last)
 
 
-def _limit(usual: Sequence[float], way: float) -> float:
-    """How far above the usual a value has to be."""
-    middle = median(usual)
-    noise = SIGMA * median([abs(value - middle) for value in usual])
-    return max(DEVIATIONS * noise, SHARE * abs(middle), OF_THE_WAY * way)
+class _Bounds:
+    """How high a value has to be to be up, by what was usual before."""
+
+    def __init__(self, usual: Sequence[float], way: float) -> None:
+        middle = median(usual)
+        noise = DEVIATIONS * SIGMA * median([abs(value - middle) for value in usual])
+        share = max(SHARE * abs(middle), OF_THE_WAY * way)
+        self.usual = middle + max(noise, share)
+        self.at_the_end = middle + max(noise, STRICTER * share)
+
+    def is_above(self, value: float | None) -> bool:
+        return value is None or value > self.usual
 
 
-def _is_above(value: float | None, middle: float, limit: float) -> bool:
-    return value is None or value > middle + limit
+def _lasts(following: Sequence[tuple[int, LossPoint]], bounds: _Bounds | None, is_up: bool, above: bool) -> bool:
+    """Is most of what follows up? That begins a jump with a value that is up, and goes on over one that dips.
 
-
-def _lasts(following: Sequence[tuple[int, LossPoint]], usual: Sequence[float], limit: float) -> bool:
-    """Most of what follows is up as well; at the very end, what there is must be far up."""
-    middle = median(usual)
+    At the very end, where too little follows to say so, all there is must be far up.
+    """
+    if bounds is None or not (above or is_up):
+        return False
     if len(following) < SURE:
-        return all(_is_above(point.loss, middle, STRICTER * limit) for _, point in following)
-    high = sum(_is_above(point.loss, middle, limit) for _, point in following)
-    return 2 * high > len(following)
+        return all(point.loss is None or point.loss > bounds.at_the_end for _, point in following)
+    return 2 * sum(bounds.is_above(point.loss) for _, point in following) > len(following)

@@ -72,6 +72,24 @@ def test_a_single_wild_value_that_is_over_at_once_is_noise() -> None:
     assert spikes(series(*[2.0] * 20, 30.0, *[2.0] * 20)) == ()
 
 
+@pytest.mark.parametrize(("seed", "before", "after"), [(341, 61, 22), (378, 38, 19), (395, 55, 36), (556, 36, 37)])
+def test_a_level_that_is_noisy_itself_is_one_jump(seed: int, before: int, after: int) -> None:
+    """The jump is of three times with a tenth of noise: single values of it fall below what is surely high."""
+    up = [3 * value for value in noisy(seed + 1, after, 0.1)]
+    assert [one.step for one in spikes(series(*noisy(seed, before, 0.1), *up))] == [10 * before]
+
+
+@pytest.mark.parametrize(("seed", "before", "after"), [(121, 21, 2), (281, 61, 2), (400, 60, 1)])
+def test_the_first_values_of_a_jump_are_enough(seed: int, before: int, after: int) -> None:
+    up = [3 * value for value in noisy(seed + 1, after, 0.1)]
+    assert [one.step for one in spikes(series(*noisy(seed, before, 0.1), *up))] == [10 * before]
+
+
+def test_a_loss_that_came_down_may_jump_again_soon() -> None:
+    losses = [*[2.0] * 20, *[9.0] * 5, *[2.0] * 4, *[9.0] * 5, *[2.0] * 8]
+    assert [one.step for one in spikes(series(*losses))] == [200, 290]
+
+
 def test_the_last_of_two_jumps_is_the_newest() -> None:
     up = [9.0] * 6
     losses = [*[2.0] * 20, *up, *[2.1] * 20, *up]
