@@ -153,6 +153,8 @@ def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]
     first: list[Span] = [("r ", "accent"), ("resumes from ", "quiet")]
     if run.is_alive:
         first = [("x ", "accent"), ("stops it; then ", "quiet"), *first]
+    elif run.leftovers:
+        first = [("x ", "accent"), ("ends what it left; then ", "quiet"), *first]
     lines: list[list[Span]] = [
         [*first, (checkpoint_words(checkpoint), "strong"), (f"  whole, {rank_words(checkpoint)}", "quiet")]
     ]

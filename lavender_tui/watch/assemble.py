@@ -14,7 +14,7 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.job import NOT_ASKED, Job
 from lavender_tui.model.job import facts as job_facts
 from lavender_tui.model.kept import KeptBy
-from lavender_tui.model.run import RUN_NAME, LiveProcess, LossPoint, Run, RunState, started_at_from_name
+from lavender_tui.model.run import RUN_NAME, EndFacts, LiveProcess, LossPoint, Run, RunState, started_at_from_name
 from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch.flags import flag_rank_states
@@ -24,7 +24,7 @@ from lavender_tui.watch.listing import Found, Listing
 from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
 from lavender_tui.watch.proving import proof_of
 from lavender_tui.watch.records import Papers
-from lavender_tui.watch.standing import NOTHING, Observed, standing, unseen, vanished
+from lavender_tui.watch.standing import NOTHING, Observed, Standing, standing, unseen, vanished
 from lavender_tui.watch.times import CLOCK_SLACK_SECONDS, Times
 
 UNREAD_FORMAT = "…"
@@ -63,28 +63,7 @@ def assemble(
     stands = standing(observed, papers.launch, papers.end)
     end = papers.end or (observed.end if not stands.processes else None)
     times = Times(flagged, listing, tail, papers.launch, now, stands.alive_since)
-    elsewhere, restarted_at = unseen(papers.launch or observed.seen, times.sign)
-    facts = RunFacts(
-        now=now,
-        newest=newest,
-        processes=stands.processes,
-        leftovers=stands.leftovers,
-        end=end,
-        has_record=papers.has_launch,
-        elsewhere=elsewhere,
-        restarted_at=restarted_at,
-        copied_from=papers.copied_from,
-        is_ending=stands.is_ending,
-        is_unsupervised=stands.is_unsupervised,
-        vanished=vanished(observed),
-        job=_job_facts(papers, observed.job),
-        sign=times.sign,
-        last_save_at=times.progress_by_save_at,
-        last_step_at=times.progress_by_step_at,
-        saves=times.saves,
-        steps=times.steps,
-        request=papers.request if stands.processes else None,
-    )
+    facts = _facts(papers, observed, stands, times, newest, end)
     state, reason = decide_state(facts)
     said = _said_of_parts(parts)
     if said and not checkpoints and state is RunState.IDLE:
@@ -102,7 +81,7 @@ def assemble(
         newest=newest,
         processes=stands.processes,
         leftovers=stands.leftovers,
-        elsewhere=elsewhere,
+        elsewhere=facts.elsewhere,
         usage=observed.usage if stands.processes else None,
         started_at=started_at if started_at is not None else (papers.launch.started_at if papers.launch else None),
         last_save_at=times.last_save_at,
@@ -124,6 +103,39 @@ def assemble(
         keeper=_keeper(listing, index, state),
         job=observed.job,
         warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
+    )
+
+
+def _facts(
+    papers: Papers,
+    observed: Observed,
+    stands: Standing,
+    times: Times,
+    newest: Checkpoint | None,
+    end: EndFacts | None,
+) -> RunFacts:
+    """What decides the state."""
+    elsewhere, restarted_at = unseen(papers.launch or observed.seen, times.sign)
+    return RunFacts(
+        now=times.now,
+        newest=newest,
+        processes=stands.processes,
+        leftovers=stands.leftovers,
+        end=end,
+        has_record=papers.has_launch,
+        elsewhere=elsewhere,
+        restarted_at=restarted_at,
+        copied_from=papers.copied_from,
+        is_ending=stands.is_ending,
+        is_unsupervised=stands.is_unsupervised,
+        vanished=vanished(observed),
+        job=_job_facts(papers, observed.job),
+        sign=times.sign,
+        last_save_at=times.progress_by_save_at,
+        last_step_at=times.progress_by_step_at,
+        saves=times.saves,
+        steps=times.steps,
+        request=papers.request if stands.processes else None,
     )
 
 

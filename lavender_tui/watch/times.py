@@ -36,6 +36,7 @@ class Times:
         now: float,
         alive_since: float | None = None,
     ) -> None:
+        self.now = now
         saved = [one for one in checkpoints if one.wholeness is not Wholeness.WRITING]
         instants = [plausible(one.facts.mtime_ns, now) for one in saved]
         self.ahead = [one for one in checkpoints if one.facts.mtime_ns / 1e9 > now + CLOCK_SLACK_SECONDS]
