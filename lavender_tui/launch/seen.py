@@ -7,14 +7,12 @@ launch record may hold, no secret. What it says is executed at a resume, so only
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lavender_tui.launch.cause import describe_signal
 from lavender_tui.launch.files import encode, read_document, write_atomically
 from lavender_tui.launch.record import Machine, ProcessId, is_system_text
 from lavender_tui.model.run import EndFacts
@@ -68,6 +66,8 @@ def end_of_status(status: int, ended_at: float | None) -> EndFacts | None:
         return None
     if code >= 0:
         return EndFacts(exit_code=code, ended_at=ended_at)
+    from lavender_tui.launch.cause import describe_signal
+
     try:
         name = signal.Signals(-code).name
     except ValueError:
@@ -87,6 +87,8 @@ def path_of(run_dir: str) -> str:
 
 def name_of(run_dir: str) -> str:
     """By the directory's real path: a run keeps its file whatever link leads to it."""
+    import hashlib  # only for who has something remembered; the first rows of the others don't wait for it
+
     return hashlib.sha256(os.fsencode(os.path.realpath(run_dir))).hexdigest()[:32] + ".json"
 
 

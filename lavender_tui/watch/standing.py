@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lavender_tui.launch.identity import booted_at, started_at
 from lavender_tui.launch.record import LaunchRecord, this_machine
-from lavender_tui.launch.seen import Seen
 from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess
 from lavender_tui.model.state import Sign, Vanished
-from lavender_tui.model.usage import Usage
+
+if TYPE_CHECKING:
+    from lavender_tui.launch.seen import Seen
+    from lavender_tui.model.usage import Usage
 
 RECORDING_SECONDS = 1.0  # a supervisor writes the end within milliseconds of its training's
 RESTART_SECONDS = 60.0  # what was started that long after the launch record was written is another start

@@ -6,16 +6,15 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lavender_tui.launch import journal, keepers
 from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process
 from lavender_tui.launch.seen import Memory, end_of_status
 from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
-from lavender_tui.model.usage import Usage
 from lavender_tui.watch.assemble import MayRead, assemble, is_pending, is_unsettled
 from lavender_tui.watch.discover import Tree, discover
-from lavender_tui.watch.ends import Identity
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing, list_run
 from lavender_tui.watch.metrics import METRICS_NAME
@@ -24,6 +23,10 @@ from lavender_tui.watch.records import Papers, read_papers
 from lavender_tui.watch.scan import in_order
 from lavender_tui.watch.standing import Observed
 from lavender_tui.watch.suspicion import Suspicion
+
+if TYPE_CHECKING:
+    from lavender_tui.model.usage import Usage
+    from lavender_tui.watch.ends import Identity
 
 COARSE_GRAIN_SECONDS = 2.0  # file times on network and old file systems
 FINE_GRAIN_SECONDS = 0.02  # on local ones: a tick of the kernel is at most 10 ms
