@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 LIST, RUN, RESUME, LOG = "list", "run", "resume", "log"
+CURVE, DATA, TREE = "curve", "data", "tree"
 COMPARE, DISK, EVERYWHERE = "compare", "disk", "everywhere"
 PLACES = {
     LIST: "The list of runs",
     RUN: "A run's page",
     RESUME: "The resume sheet",
     LOG: "The log",
+    CURVE: "A run's page, Loss",
+    DATA: "A run's page, Data",
+    TREE: "A checkpoint",
     COMPARE: "The comparison",
     DISK: "The disk",
     EVERYWHERE: "Everywhere",
@@ -208,6 +212,50 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the path of the run or of the log; in the log the error or match that a key went to",
     ),
     Key(
+        id="run.tabs", keys="1,2,3,4,5,6,7", action="tab", display="1-7", title="tab", places=(RUN,), label="tabs",
+        changes=False, help="Overview, Checkpoints, Loss, Data, Processes, Log, History; tab goes to the next",
+    ),
+    Key(
+        id="run.tree", keys="enter", action="tree", places=(RUN,), title="keys of the checkpoint",
+        changes=False, help="What the checkpoint under the cursor holds: keys, tensors, shapes",
+    ),
+    Key(
+        id="run.find", keys="slash", action="find_setting", places=(RUN,), title="find a setting",
+        changes=False, help="Show only settings with these letters",
+    ),
+    Key(
+        id="curve.move", keys="right,left", action="curve_move", display="← →", label="read off", places=(CURVE,),
+        changes=False, help="Read the value off along the curve; shift is ten times as far",
+    ),
+    Key(
+        id="curve.zoom", keys="plus,minus", action="curve_zoom", display="+ -", label="zoom", places=(CURVE,),
+        changes=False, help="Closer around the cursor, and back; 0 shows all",
+    ),
+    Key(
+        id="curve.metric", keys="m,M", action="curve_metric", display="m M", label="metric", places=(CURVE,),
+        changes=False, help="The next number that was logged, such as the learning rate; the one before",
+    ),
+    Key(
+        id="curve.log", keys="o", action="curve_log", label="log scale", places=(CURVE,),
+        changes=False, help="Logarithmic scale, on or off",
+    ),
+    Key(
+        id="curve.smooth", keys="a", action="curve_smooth", label="average", places=(CURVE,),
+        changes=False, help="Average over 10 or 50 points, or over none",
+    ),
+    Key(
+        id="data.ranks", keys="right,left", action="ranks", display="← →", label="world_size", places=(DATA,),
+        changes=False, help="Who would own which split on another world_size",
+    ),
+    Key(
+        id="tree.filter", keys="slash", action="filter", label="filter", places=(TREE,),
+        changes=False, help="Only keys, shapes and values with these letters",
+    ),
+    Key(
+        id="tree.copy", keys="y", action="copy_key", label="copy the key", places=(TREE,),
+        changes=False, help="Copy the dotted path of the key",
+    ),
+    Key(
         id="compare.scroll", keys="j,down", action="scroll(1)", display="j k", title="scroll", places=(COMPARE,),
         changes=False, help="Scroll through the differences; g and G to the ends",
     ),
@@ -248,7 +296,7 @@ TABLE: tuple[Key, ...] = (
         places=(RESUME,), changes=False, help="Scroll to the checks and the command where they don't fit",
     ),
     Key(
-        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG, COMPARE, DISK),
+        id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG, COMPARE, DISK, TREE),
         changes=False, help="Back; in the list: clear the filter",
     ),
     Key(
@@ -267,7 +315,21 @@ TABLE: tuple[Key, ...] = (
 
 # Rows move themselves (widgets/line_table.py): these are in the table for the help, not bound by a screen.
 _BOUND_BY_WIDGETS = frozenset(
-    {"move", "move.ends", "move.half", "sheet.change", "sheet.next", "sheet.scroll", "log.aside", "log.place"}
+    {
+        "run.tabs",
+        "curve.move",
+        "curve.zoom",
+        "curve.metric",
+        "data.ranks",
+        "move",
+        "move.ends",
+        "move.half",
+        "sheet.change",
+        "sheet.next",
+        "sheet.scroll",
+        "log.aside",
+        "log.place",
+    }
 )
 
 
@@ -275,6 +337,11 @@ def of_place(place: str) -> tuple[Key, ...]:
     """The keys that work in one place, those of everywhere last."""
     own = tuple(key for key in TABLE if place in key.places)
     return own + tuple(key for key in TABLE if EVERYWHERE in key.places and place != EVERYWHERE)
+
+
+def of_places(places: Sequence[str]) -> tuple[Key, ...]:
+    """The keys that work in any of the places, each once, the first place's first, those of everywhere last."""
+    return tuple(dict.fromkeys(key for place in (*places, EVERYWHERE) for key in TABLE if place in key.places))
 
 
 def bindings(place: str) -> list[BindingType]:

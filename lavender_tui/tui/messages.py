@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lavender_tui.model.plan import Proposal
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.position import DataPosition
+    from lavender_tui.tui.widgets.history_table import Happening
+    from lavender_tui.tui.widgets.process_table import ProcessRow
     from lavender_tui.watch.observe import Snapshot
 
 
@@ -250,3 +252,27 @@ class PruneEnded(Message):
 
     words: str
     left: tuple[str, ...]
+
+
+@dataclass
+class MetricsRead(Message):
+    """Every number that the training logged: metric → (step, value) points."""
+
+    sequence: int
+    metrics: dict[str, list[tuple[float, float]]]
+
+
+@dataclass
+class HistoryRead(Message):
+    """What happened to the run, newest first."""
+
+    sequence: int
+    rows: list[Happening]
+
+
+@dataclass
+class ProcessesSampled(Message):
+    """The run's processes as a tree, with what each uses."""
+
+    sequence: int
+    rows: list[ProcessRow]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ROWS_LEAST = 6  # checkpoints that stay in sight
-_BARS = 2  # the title and the keys
+_BARS = 3  # the title, the tabs and the keys
 _OUTLOOK_MOST, _PLOT_LEAST, _DATA_LEAST, _DATA_MOST = 6, 9, 3, 10
 _TALL = 45  # from that height on the plot may grow
-_LOW = 30  # below that height no rule is drawn above the outlook
+LOW = 30  # below that height no rule is drawn above the outlook
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ def heights(height: int, *, outlook: int, checkpoints: int, splits: int | None) 
     """
     rows = 2 + min(max(1, checkpoints), ROWS_LEAST)  # a rule and the column titles above them
     left = max(0, height - _BARS - rows)
-    rule = 0 if height < _LOW else 1
-    words = min(outlook, _OUTLOOK_MOST if height >= _LOW else 4, max(0, left - rule))
+    rule = 0 if height < LOW else 1
+    words = min(outlook, _OUTLOOK_MOST if height >= LOW else 4, max(0, left - rule))
     words = words + rule if words else 0
     left -= words
     wanted = min(_DATA_MOST, 2 + (splits if splits is not None else _DATA_MOST))  # a rule and the heading
     data = min(wanted, left) if left >= _DATA_LEAST else 0
     plot = 0
-    if height >= _LOW and left - min(data, 5) >= _PLOT_LEAST:
+    if height >= LOW and left - min(data, 5) >= _PLOT_LEAST:
         data = min(data, left - _PLOT_LEAST)
         plot = min(left - data, max(_PLOT_LEAST + 5, height * 2 // 5) if height >= _TALL else _PLOT_LEAST + 5)
     return Heights(plot=plot, outlook=words, data=data)

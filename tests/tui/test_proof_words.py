@@ -10,9 +10,9 @@ import pytest
 
 from lavender_tui.model.proof import Finding, Outcome, Proof
 from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.tui.facts import fact_lines
 from lavender_tui.tui.listing import ListRow
 from lavender_tui.tui.outlook import follower_lines, outlook
-from lavender_tui.tui.screens.run import fact_lines
 from lavender_tui.tui.widgets.run_table import run_cells
 from tests.model.build import checkpoint, run
 from tests.tui import runs

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch import start, stop
 from lavender_tui.launch.bad_files import remember
 from lavender_tui.model.checkpoint import FileFacts
+from lavender_tui.model.plan import Launch
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.screens.tree import TreeScreen
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.loss_plot import one_a_cell
 from tests.tui import runs
@@ -24,10 +29,11 @@ FAILED = "run-2026-04-24_18-53-41"
 async def test_checkpoints_newest_first_and_the_default_marked(play: Play, root: Path, size: tuple[int, int]) -> None:
     async with play(root, size=size) as pilot:
         await press(pilot, "enter")
+        await until_shown(pilot, "resumes from pretrain 0060")
+        await press(pilot, *(["2"] if size == SMALL else []))
         await until_shown(pilot, "0058")
         rows = [line.lstrip(" ▌").split() for line in lines_of(pilot.app) if "✓ whole" in line]
         assert [row[0] for row in rows[:3]] == ["0060", "0059", "0058"] and "4/4" in rows[0]
-        assert "resumes from pretrain 0060" in text_of(pilot.app)
         if size[0] > 100:
             assert "← resumes here" in text_of(pilot.app)
 
@@ -77,7 +83,7 @@ async def test_a_run_without_a_save_says_so(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "G", "g", "j", "j")
         await until_shown(pilot, f"nothing saved yet; r resumes again from {FAILED}")
-        await press(pilot, "enter")
+        await press(pilot, "enter", "4")
         await until_shown(pilot, "DATA  nothing saved yet")
 
 
@@ -142,8 +148,9 @@ async def test_a_known_bad_checkpoint_is_no_default_in_pane_and_page(
         assert "resumes from pretrain 0001" in shown
         if size == LARGE:
             assert f"passed over {bad.name}: {broken.name}, resumed from it, failed after 3 steps" in shown
-        await press(pilot, "enter")
+        await press(pilot, "enter", "2")
         await until_shown(pilot, "! known bad")
+        await press(pilot, *(["1"] if size == LARGE else []))
         if size == LARGE:
             await until_shown(pilot, "known to be bad: run-2026-04-25_10-00-00, resumed from it, failed after 3 steps")
         [line] = [one for one in lines_of(pilot.app) if "0002" in one and "pretrain" in one and "known bad" in one]
@@ -183,3 +190,98 @@ def test_of_saves_in_one_cell_one_is_marked() -> None:
     assert one_a_cell(range(1, 1001), 1, 1000, 20) == sorted(one_a_cell(range(1, 1001), 1, 1000, 20))
     assert len(one_a_cell(range(1, 1001), 1, 1000, 20)) == 21
     assert one_a_cell([], 0, 1, 20) == []
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
+async def test_the_overview_has_settings_versions_and_what_differs_from_the_source(
+    play: Play, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    root = tmp_path / "checkpoints"
+    old, new = root / FAILED, root / "run-2026-04-25_10-00-00"
+    source = runs.save(old, 1, model_cfg={"d_model": 4, "dropout": 0.1}, versions={"torch": "2.12.0"})
+    runs.save(new, 1, model_cfg={"d_model": 4, "dropout": 0.2}, versions={"torch": "2.13.0", "git_commit": "abc123"})
+    runs.launched(new, ["python", "train.py", "--lr", "3e-4"], source=old, checkpoint=source)
+    async with play(root, size=size) as pilot:
+        pilot.app.screen.go_to_run(str(new))
+        await press(pilot, "enter")
+        await until_shown(pilot, "resumes from pretrain 0001")
+        facts = "\n".join("".join(word for word, _ in line) for line in pilot.app.screen.query_one("#facts")._lines)
+        for words in ("git_commit", "abc123", "--lr", "dropout       0.1 → 0.2", "torch         2.12.0 → 2.13.0"):
+            assert words in facts
+        await press(pilot, "slash", *"drop", "enter")
+        await until_shown(pilot, "1 of 3   with drop")
+
+
+async def test_the_loss_is_zoomed_read_off_and_other_numbers_are_there(play: Play, root: Path) -> None:
+    with (root / FAILED / "metrics.jsonl").open("a") as file:
+        for step in range(1, 50):
+            file.write(json.dumps({"step": step * 10, "grad_norm": 1.5, "lr": 3e-4}) + "\n")
+    async with play(root) as pilot:
+        await press(pilot, "enter", "3")
+        await until_shown(pilot, "last, at step 3,000")
+        await until(pilot, lambda: any("⠀" < char <= "⣿" for char in text_of(pilot.app)), "a curve in Braille")
+        await press(pilot, "left")
+        await until_shown(pilot, " at step 2,9")
+        await press(pilot, "plus", "plus", "o", "a")
+        shown = text_of(pilot.app)
+        assert "steps 2,2" in shown and "log scale" in shown and "averaged over 10" in shown
+        await press(pilot, "0", "m")
+        await until_shown(pilot, "lr  2 of 3")
+        await press(pilot, "m")
+        await until_shown(pilot, "grad_norm  3 of 3")
+        assert "1.5 " in text_of(pilot.app)
+
+
+async def test_the_data_tab_shows_who_would_own_what(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "enter", "4")
+        await until_shown(pilot, "960 rows read")
+        await press(pilot, "right")
+        await until_shown(pilot, "world_size 4 → 8")
+        assert "rank 3 → rank 7" in text_of(pilot.app)
+        await press(pilot, "left", "left")
+        await until_shown(pilot, "world_size 4 → 2")
+        assert "rank 3 → rank 1" in text_of(pilot.app)
+
+
+async def test_processes_are_a_tree_with_what_each_uses(play: Play, tmp_path: Path) -> None:
+    run = tmp_path / "checkpoints" / FAILED
+    runs.save(run, 1)
+    sleep = "import time; time.sleep(600)"
+    child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{sleep}']); {sleep}"
+    record = start(Launch(backend="local", argv=(sys.executable, "-c", child), cwd=str(tmp_path)), str(run))
+    try:
+        async with play(tmp_path / "checkpoints") as pilot:
+            await until(pilot, lambda: pilot.app.runs[0].is_alive, "the run alive")
+            await press(pilot, "enter", "5")
+            await until_shown(pilot, str(record.leader.pid))
+            await until_shown(pilot, "supervisor")
+            await until(pilot, lambda: " MB" in text_of(pilot.app) and " %" in text_of(pilot.app), "what they use")
+    finally:
+        stop(str(run), kill=True)
+
+
+async def test_history_tells_who_did_what(play: Play, tmp_path: Path) -> None:
+    run = tmp_path / "checkpoints" / FAILED
+    runs.save(run, 1)
+    start(Launch(backend="local", argv=(sys.executable, "-c", "import time; time.sleep(600)"), cwd="/"), str(run))
+    stop(str(run), kill=True, who="ada@gpu-03", why="too hot")
+    async with play(tmp_path / "checkpoints", size=LARGE) as pilot:
+        await press(pilot, "enter", "7")
+        await until_shown(pilot, "launched")
+        shown = text_of(pilot.app)
+        assert "ada@gpu-03" in shown and "stop asked" in shown and "too hot" in shown
+
+
+async def test_a_checkpoint_opens_as_a_tree_that_is_searched(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "enter", "2", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TreeScreen), "the tree")
+        await until_shown(pilot, "optimizer_state_dict")
+        assert "float32 [4, 4]" in text_of(pilot.app)
+        await press(pilot, "slash", *"exp_avg", "enter")
+        await until_shown(pilot, "optimizer_state_dict.state.0.exp_avg")
+        await press(pilot, "y")
+        assert pilot.app.clipboard == "optimizer_state_dict.state.0.exp_avg"
+        await press(pilot, "escape", "escape")
+        assert not isinstance(pilot.app.screen, TreeScreen)

@@ -9,9 +9,9 @@ import pytest
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.run import Lineage, LossPoint, Run
 from lavender_tui.tui import ages
+from lavender_tui.tui.facts import fact_lines
 from lavender_tui.tui.listing import ListRow
 from lavender_tui.tui.outlook import outlook
-from lavender_tui.tui.screens.run import fact_lines
 from lavender_tui.tui.widgets.checkpoint_table import checkpoint_cells
 from lavender_tui.tui.widgets.line_table import Cell
 from lavender_tui.tui.widgets.run_table import run_cells

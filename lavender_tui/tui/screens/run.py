@@ -1,41 +1,45 @@
-"""A run's page: its checkpoints, its loss, where its data stands, and where a resume would start."""
+"""A run's page: its tabs, and what all of them share. Live as the list is."""
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from lavender_tui.errors import LavenderError
-from lavender_tui.model import command_line, text
+from lavender_tui.model import text
 from lavender_tui.model.choosing import in_run, why_passed_over
 from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.lineage import Family
 from lavender_tui.model.run import Run
-from lavender_tui.tui import ages, keys
+from lavender_tui.model.series import finite
+from lavender_tui.tui import keys
+from lavender_tui.tui.facts import fact_lines, settings_lines
 from lavender_tui.tui.listing import continuations
 from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
-from lavender_tui.tui.page_layout import heights
+from lavender_tui.tui.page_layout import LOW, heights
 from lavender_tui.tui.position import DataPosition, read_position
-from lavender_tui.tui.proof_words import evidence_lines
-from lavender_tui.tui.screens.run_actions import RunActions
+from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, OVERVIEW, PROCESSES, TABS, RunTabs
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
-from lavender_tui.tui.usage_words import left_over_words, processes_words, usage_rows
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.data_bars import DataBars
-from lavender_tui.tui.widgets.inks import INKS, Span, shown_path, spans_length
+from lavender_tui.tui.widgets.facts_box import FactsBox
+from lavender_tui.tui.widgets.history_table import HistoryTable
+from lavender_tui.tui.widgets.inks import INKS, Span, spans_length
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.loss_plot import LossPlot
+from lavender_tui.tui.widgets.metric_plot import MetricPlot
+from lavender_tui.tui.widgets.process_table import ProcessTable
+from lavender_tui.tui.widgets.tab_bar import TabBar
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
@@ -43,12 +47,28 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 
-class RunScreen(RunActions, Screen[None]):
+class RunScreen(RunTabs, Screen[None]):
     """Live as the list is. A run that is gone stays as it was last seen, and says so."""
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.RUN
-    BINDINGS = keys.bindings(keys.RUN)
+    BINDINGS = [  # noqa: RUF012
+        *keys.bindings(keys.CURVE),
+        *keys.bindings(keys.DATA),
+        *keys.bindings(keys.RUN),
+        *((f"{number}", f"tab({number})", name) for number, name in enumerate(TABS, 1)),
+        ("tab", "next_tab(1)", "Next tab"),
+        ("shift+tab", "next_tab(-1)", "Tab before"),
+        ("right", "aside(1)", "Right"),
+        ("left", "aside(-1)", "Left"),
+        ("shift+right", "aside(10)", "Far right"),
+        ("shift+left", "aside(-10)", "Far left"),
+        ("plus", "curve_zoom(2)", "Closer"),
+        ("minus", "curve_zoom(0.5)", "Farther"),
+        ("0", "curve_zoom(0)", "All of it"),
+        ("m", "curve_metric(1)", "Next metric"),
+        ("M", "curve_metric(-1)", "Metric before"),
+    ]
     AUTO_FOCUS = "CheckpointTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
@@ -59,24 +79,34 @@ class RunScreen(RunActions, Screen[None]):
         self._is_gone = False
         self._sequence = 0
         self._positions: dict[tuple[str, int], DataPosition] = {}
+        self._wanted_setting = ""
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
+        yield TabBar(TABS, id="tabs")
         with Horizontal(id="above"):
             yield LossPlot(id="loss")
-            with VerticalScroll(id="facts-box", can_focus=False):
+            with FactsBox(id="facts-box"):
                 yield Lines(hang=13, id="facts")
         yield Lines(id="outlook")
         yield CheckpointTable(id="checkpoints")
+        yield MetricPlot(id="metric")
         yield DataBars(id="data")
+        yield ProcessTable(id="processes")
+        yield HistoryTable(id="history")
         yield KeyBar(keys.RUN, id="keys")
 
     def on_mount(self) -> None:
+        self.query_one(MetricPlot).can_focus = self.query_one(DataBars).can_focus = True
         self._show()
         self.set_interval(1.0, self._tick)
 
     @property
     def cursor_run(self) -> Run | None:
+        return self._run
+
+    @property
+    def shown_run(self) -> Run:
         return self._run
 
     @property
@@ -111,25 +141,47 @@ class RunScreen(RunActions, Screen[None]):
         bad = dict(run.known_bad)
         choice = in_run(run.checkpoints, bad=bad)
         self._show_title()
-        self.query_one("#facts", Lines).show(fact_lines(run, time.time()))
+        self._show_facts()
         followers = continuations(self.known_runs, run.key)
         words = [*self._long_reason(), *outlook(run, followers, readonly=self.lavender.is_readonly)]
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
         family = Family(self.known_runs).stitched(run)
-        resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
-        saves = [mark.step for mark in family.marks if mark.kind == "checkpoint"]
-        self.query_one(LossPlot).show(
-            family.points if resumes else run.losses, resumes, saves=saves, is_whole=family.is_whole
-        )
+        self._resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
+        self._saves = [mark.step for mark in family.marks if mark.kind == "checkpoint"]
+        self._curve = family.points if self._resumes else run.losses
+        self.query_one(LossPlot).show(self._curve, self._resumes, saves=self._saves, is_whole=family.is_whole)
         table = self.query_one(CheckpointTable)
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
         if not run.checkpoints:
             self.query_one(DataBars).show(None, "nothing saved yet")
         self.query_one(KeyBar).recheck()
-        self._fit()
+        self.lay_out()
+        self.read_tab()
+
+    def lay_out(self) -> None:
+        super().lay_out()
+        is_overview, is_low = self.tab == OVERVIEW, self.size.height < LOW
+        for name in ("#above", "#outlook"):
+            self.query_one(name).display = is_overview
+        self.query_one("#checkpoints").display = self.tab == CHECKPOINTS or (is_overview and not is_low)
+        data = self.query_one(DataBars)
+        data.display = self.tab in (CHECKPOINTS, DATA)
+        data.styles.height = "1fr" if self.tab == DATA else "auto"
+        if is_overview:
+            self._fit()
+            self._focus_what_is_there()
+        elif self.tab == CHECKPOINTS:
+            splits = self._run.newest.rank_states.num_splits if self._run.newest else None
+            data.styles.height = min(2 + (splits or 2), max(3, self.size.height // 3))
+
+    def _focus_what_is_there(self) -> None:
+        """A terminal that shrank may have hidden what had the focus."""
+        if self.focused is None or not self.focused.display:
+            table = self.query_one("#checkpoints")
+            (table if table.display else self.query_one(FactsBox)).focus()
 
     def _fit(self) -> None:
-        """Give each part its lines; nothing is left for the page itself to scroll."""
+        """Give each part of the overview its lines; nothing is left for the page itself to scroll."""
         newest = self._run.newest
         words = self.query_one("#outlook", Lines)
         fitted = heights(
@@ -139,9 +191,29 @@ class RunScreen(RunActions, Screen[None]):
             splits=newest.rank_states.num_splits if newest else 0,
         )
         above, data = self.query_one("#above"), self.query_one(DataBars)
-        above.display, above.styles.height = fitted.plot > 0, max(1, fitted.plot - 1)  # a line of air above it
         words.display, words.styles.height = fitted.outlook > 0, max(1, fitted.outlook)
+        if self.size.height < LOW:  # no room for both: the facts, for the checkpoints have a tab
+            above.display, above.styles.height = True, "1fr"
+            self.query_one(LossPlot).display = False
+            return
+        self.query_one(LossPlot).display = True
+        above.display, above.styles.height = fitted.plot > 0, max(1, fitted.plot - 1)  # a line of air above it
         data.display, data.styles.height = fitted.data > 0, max(1, fitted.data)
+
+    def _show_facts(self) -> None:
+        run, source = self._run, Family(self.known_runs).parent(self._run)
+        lines = fact_lines(run, time.time()) + settings_lines(run, source, self._wanted_setting)
+        self.query_one("#facts", Lines).show(lines)
+
+    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]]) -> None:
+        """The loss goes through all resumes, as on the overview; the other numbers are this run's."""
+        curve = finite([(point.step, point.loss) for point in self._curve])
+        rates = [(float(point.step), point.lr) for point in self._curve if point.lr is not None]
+        whole = {"loss": curve} if curve else {}
+        others = {name: points for name, points in metrics.items() if name != "loss"}
+        if rates and "lr" not in others:
+            whole["lr"] = rates
+        self.query_one(MetricPlot).show({**whole, **others}, self._resumes, self._saves)
 
     def on_resize(self) -> None:
         if self.is_mounted:
@@ -170,11 +242,14 @@ class RunScreen(RunActions, Screen[None]):
         if self.is_current:
             self._show_title()
             self.query_one(CheckpointTable).recheck()
-            self.query_one("#facts", Lines).show(fact_lines(self._run, time.time()))
+            self.query_one(HistoryTable).recheck()
+            self._show_facts()
+            if self.tab == PROCESSES:
+                self.read_tab()
 
     # Where the data stands, for the checkpoint under the cursor
 
-    @on(LineTable.Highlighted)
+    @on(LineTable.Highlighted, "#checkpoints")
     def _another_checkpoint(self) -> None:
         checkpoint = self.query_one(CheckpointTable).cursor_checkpoint
         if checkpoint is None:
@@ -200,46 +275,36 @@ class RunScreen(RunActions, Screen[None]):
         if message.sequence == self._sequence:
             self.query_one(DataBars).show(message.position)
 
+    # Keys
+
+    def action_aside(self, places: int) -> None:
+        """Left and right mean what the open tab has sideways."""
+        if self.check_action("curve_move", ()):
+            self.action_curve_move(places)
+        elif self.tab == DATA:
+            self.action_ranks(1 if places > 0 else -1)
+
+    def action_tree(self) -> None:
+        from lavender_tui.tui.screens.tree import TreeScreen
+
+        checkpoint = self.query_one(CheckpointTable).cursor_checkpoint
+        if checkpoint is not None:
+            self.app.push_screen(TreeScreen(checkpoint))
+
+    def action_find_setting(self) -> None:
+        from lavender_tui.tui.screens.ask import AskName
+
+        def found(words: str | None) -> None:
+            self._wanted_setting = words or ""
+            self._show_facts()
+            self.query_one("#facts-box").scroll_end(animate=False)
+
+        self.app.push_screen(
+            AskName("Which settings?", detail="A part of a name or a value; nothing: all of them"), found
+        )
+
     def action_back(self) -> None:
         self.app.pop_screen()
 
     def action_rescan(self) -> None:
         self.lavender.feed.rescan_soon()
-
-
-def fact_lines(run: Run, now: float) -> list[list[Span]]:
-    """What is known of the run, a line each; warnings first."""
-    lines: list[list[Span]] = [[("! ", "warn"), (text.clean(one, 300), "")] for one in run.warnings]
-    facts = [
-        ("path", shown_path(run.path, home=os.path.expanduser("~"))),
-        ("format", text.clean(run.format, 40)),
-        ("started", ages.since(run.started_at, now)),
-        ("last save", ages.since(ages.last_save(run), now)),
-        ("saves every", _interval(run.save_interval_seconds)),
-        ("world_size", text.count(run.world_size)),
-        ("processes", processes_words(run.processes)),
-        ("left over", left_over_words(run)),
-        *usage_rows(run),
-        ("host", text.clean(run.host, 60) if run.host else text.NONE),
-        ("resumed from", _source(run)),
-        ("command", text.clean(command_line.shown(run.launched_command), 600) if run.launched_command else text.NONE),
-    ]
-    lines += [
-        [(f"{label:<13}", "quiet"), (words, "")]
-        for label, words in facts
-        if words != text.NONE or label == "saves every"
-    ]
-    return lines + evidence_lines(run)
-
-
-def _interval(seconds: float | None) -> str:
-    """Files that were copied, or saved as fast as a disk writes, tell no interval."""
-    return text.NONE if seconds is None or seconds < 1 else text.duration(seconds)
-
-
-def _source(run: Run) -> str:
-    if run.resumed_from is None:
-        return text.NONE
-    name = run.resumed_from.run.rstrip("/").rsplit("/", 1)[-1]
-    checkpoint = run.resumed_from.checkpoint
-    return text.clean(name, 80) + (f", {text.clean(checkpoint.rsplit('/', 1)[-1], 80)}" if checkpoint else "")

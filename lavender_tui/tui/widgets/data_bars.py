@@ -6,6 +6,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from lavender_tui.model.text import clean, count
+from lavender_tui.model.topology import allowed_world_sizes
 from lavender_tui.tui.position import DataPosition, SplitPosition, total_words
 from lavender_tui.tui.widgets.inks import Span, text_of
 
@@ -19,6 +20,23 @@ class DataBars(Widget):
         super().__init__(id=id)
         self._position: DataPosition | None = None
         self._words = ""
+        self._next: int | None = None
+
+    @property
+    def _previous(self) -> int:
+        """The world_size that saved."""
+        ranks = [split.rank for split in self._position.splits if split.rank is not None] if self._position else []
+        return max(ranks, default=0) + 1
+
+    def next_world_size(self, places: int) -> None:
+        """Who would own which split on another one of those that divide the number of splits."""
+        if self._position is None or not self._position.splits:
+            return
+        allowed = allowed_world_sizes(len(self._position.splits))
+        now = self._next if self._next in allowed else self._previous
+        at = allowed.index(now) if now in allowed else 0
+        self._next = allowed[(at + places) % len(allowed)]
+        self.refresh()
 
     def show(self, position: DataPosition | None, words: str = "") -> None:
         """`words` stand in the place of a position that isn't known yet."""
@@ -47,7 +65,10 @@ class DataBars(Widget):
         return lines[:height]
 
     def _heading(self, position: DataPosition) -> str:
-        return total_words(position) if position.splits else ""
+        if not position.splits:
+            return ""
+        words = total_words(position)
+        return words if self._next is None else f"{words}   world_size {self._previous} → {self._next}"
 
     def _bar(self, split: SplitPosition, width: int, position: DataPosition) -> list[Span]:
         digits = len(str(len(position.splits) - 1))
@@ -57,6 +78,8 @@ class DataBars(Widget):
         if split.rows is not None:
             numbers += f" / {count(split.rows)}"
         owner = "" if split.rank is None else f"   rank {split.rank}"
+        if self._next is not None:
+            owner += f" → rank {split.number // (len(position.splits) // self._next)}"
         spans: list[Span] = [(label, "quiet")]
         if split.fraction is not None:
             room = max(4, min(_BAR_MOST, width - len(label) - len(numbers) - len(owner) - 1))

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual import events
 from textual.widget import Widget
 
-from lavender_tui.tui.keys import Key, of_place
+from lavender_tui.tui.keys import Key, of_places
 from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
 _KEPT = ("back", "help", "quit")  # the last ones, and never left out: their room is set aside
@@ -19,9 +19,15 @@ class KeyBar(Widget):
 
     def __init__(self, place: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._place = place
+        self._places: tuple[str, ...] = (place,)
         self._marks: list[tuple[int, int, Key]] = []
         self._drawn: tuple[tuple[Key, bool | None], ...] = ()
+
+    def set_places(self, places: tuple[str, ...]) -> None:
+        """The keys of these places, the first one's first."""
+        if places != self._places:
+            self._places = places
+            self.refresh()
 
     def recheck(self) -> None:
         """Repaint if other keys work now."""
@@ -32,7 +38,7 @@ class KeyBar(Widget):
 
     def _usable(self) -> Sequence[Key]:
         is_readonly = getattr(self.app, "is_readonly", False)
-        keys = [key for key in of_place(self._place) if key.label and not (key.changes and is_readonly)]
+        keys = [key for key in of_places(self._places) if key.label and not (key.changes and is_readonly)]
         return [key for key in keys if self._may(key) is not False]
 
     def _may(self, key: Key) -> bool | None:

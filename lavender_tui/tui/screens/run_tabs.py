@@ -1,0 +1,178 @@
+"""The tabs of a run's page: which parts of it each of them shows, and what its keys do there."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.reactive import var
+from textual.worker import get_current_worker
+
+from lavender_tui.model.run import Run
+from lavender_tui.tui import keys
+from lavender_tui.tui.messages import HistoryRead, MetricsRead, ProcessesSampled
+from lavender_tui.tui.screens.run_actions import RunActions
+from lavender_tui.tui.widgets.data_bars import DataBars
+from lavender_tui.tui.widgets.history_table import HistoryTable
+from lavender_tui.tui.widgets.key_bar import KeyBar
+from lavender_tui.tui.widgets.metric_plot import MetricPlot
+from lavender_tui.tui.widgets.process_table import ProcessTable, in_tree
+from lavender_tui.tui.widgets.tab_bar import TabBar
+
+if TYPE_CHECKING:
+    from lavender_tui.watch.usage import Sampler
+
+OVERVIEW, CHECKPOINTS, LOSS, DATA, PROCESSES, LOG, HISTORY = range(1, 8)
+TABS = ("Overview", "Checkpoints", "Loss", "Data", "Processes", "Log", "History")
+# What takes the focus in each; the log is a page of its own.
+_FOCUS = {
+    OVERVIEW: "#checkpoints", CHECKPOINTS: "#checkpoints", LOSS: "#metric", DATA: "#data",
+    PROCESSES: "#processes", HISTORY: "#history",
+}  # fmt: skip
+_PLACES = {LOSS: keys.CURVE, DATA: keys.DATA}
+_SAMPLE_SECONDS = 2.0
+
+
+class RunTabs(RunActions):
+    """The tab that is open decides what is displayed; what only one tab needs is read when that is opened."""
+
+    tab: var[int] = var(OVERVIEW)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sampler: Sampler | None = None
+        self._sampled_at = 0.0
+        self._asked = 0
+
+    @property
+    def shown_run(self) -> Run:
+        raise NotImplementedError
+
+    # Choosing
+
+    def watch_tab(self) -> None:
+        if not self.is_mounted:
+            return
+        self.query_one(TabBar).show(self.tab)
+        for name in ("checkpoints", "metric", "data", "processes", "history"):
+            self.query_one(f"#{name}").display = False
+        self.lay_out()
+        self.query_one(KeyBar).set_places((_PLACES[self.tab], keys.RUN) if self.tab in _PLACES else (keys.RUN,))
+        focus = self.query_one(_FOCUS[self.tab])
+        (focus if focus.display else self.query_one("#facts-box")).focus()
+        self.read_tab(is_new=True)
+
+    def lay_out(self) -> None:
+        """Display the parts of the open tab; the page's part of this."""
+        tab = self.tab
+        self.query_one("#metric").display = tab == LOSS
+        self.query_one("#processes").display = tab == PROCESSES
+        self.query_one("#history").display = tab == HISTORY
+
+    def action_tab(self, number: int) -> None:
+        if number == LOG:
+            self.action_log()
+        else:
+            self.tab = number
+
+    def action_next_tab(self, places: int) -> None:
+        """The log isn't in this round: it is left with escape."""
+        order = [OVERVIEW, CHECKPOINTS, LOSS, DATA, PROCESSES, HISTORY]
+        self.tab = order[(order.index(self.tab) + places) % len(order)]
+
+    @on(TabBar.Chosen)
+    def _tab_chosen(self, event: TabBar.Chosen) -> None:
+        self.action_tab(event.number)
+
+    # Reading what a tab needs, in threads
+
+    def read_tab(self, *, is_new: bool = False) -> None:
+        """What the open tab shows, read anew; called when the run changed and once a second."""
+        self._asked += 1
+        if self.tab == LOSS:
+            self.query_one(MetricPlot).load()
+            self._read_metrics(self._asked, self.shown_run)
+        elif self.tab == HISTORY:
+            self._read_history(self._asked, self.shown_run)
+        elif self.tab == PROCESSES and (is_new or time.monotonic() - self._sampled_at > _SAMPLE_SECONDS):
+            self._sampled_at = time.monotonic()
+            self._sample(self._asked, self.shown_run)
+
+    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
+    def _read_metrics(self, sequence: int, run: Run) -> None:
+        from lavender_tui.watch.all_metrics import read_metrics
+
+        found = read_metrics(run.path)
+        if not get_current_worker().is_cancelled:
+            self.post_message(MetricsRead(sequence, found))
+
+    @work(thread=True, exclusive=True, group="history", exit_on_error=False)
+    def _read_history(self, sequence: int, run: Run) -> None:
+        from lavender_tui.tui.history import read_history
+
+        found = read_history(run)
+        if not get_current_worker().is_cancelled:
+            self.post_message(HistoryRead(sequence, found))
+
+    @work(thread=True, exclusive=True, group="sample", exit_on_error=False)
+    def _sample(self, sequence: int, run: Run) -> None:
+        from lavender_tui.launch.identity import process_stat
+        from lavender_tui.watch.usage import Sampler
+
+        if self._sampler is None:
+            self._sampler = Sampler()
+        everybody = (*run.processes, *run.leftovers)
+        usage = self._sampler.sample({str(one.pid): (one,) for one in everybody})
+        stats = {one.pid: process_stat(one.pid) for one in everybody}
+        parents = {pid: stat[1] for pid, stat in stats.items() if stat is not None}
+        rows = in_tree(run.processes, parents, {int(pid): one for pid, one in usage.items()}, run.leftovers)
+        if not get_current_worker().is_cancelled:
+            self.post_message(ProcessesSampled(sequence, rows))
+
+    def on_metrics_read(self, message: MetricsRead) -> None:
+        if message.sequence == self._asked:
+            self.show_metrics(message.metrics)
+
+    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]]) -> None:
+        """The page adds what only it knows: the curve over all resumes, and its marks."""
+        raise NotImplementedError
+
+    def on_history_read(self, message: HistoryRead) -> None:
+        if message.sequence == self._asked:
+            self.query_one(HistoryTable).set_rows(message.rows)
+
+    def on_processes_sampled(self, message: ProcessesSampled) -> None:
+        if message.sequence <= self._asked and self.tab == PROCESSES:
+            self.query_one(ProcessTable).set_rows(message.rows)
+
+    # Keys of single tabs
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("curve_move", "curve_zoom", "curve_log", "curve_smooth", "curve_metric"):
+            return self.tab == LOSS
+        if action == "ranks":
+            return self.tab == DATA
+        if action == "tree":
+            return self.tab in (OVERVIEW, CHECKPOINTS)
+        if action == "find_setting":
+            return self.tab == OVERVIEW
+        return super().check_action(action, parameters)
+
+    def action_curve_move(self, places: int) -> None:
+        self.query_one(MetricPlot).move(places)
+
+    def action_curve_zoom(self, factor: float) -> None:
+        self.query_one(MetricPlot).zoom(factor)
+
+    def action_curve_log(self) -> None:
+        self.query_one(MetricPlot).toggle_log()
+
+    def action_curve_smooth(self) -> None:
+        self.query_one(MetricPlot).next_smoothing()
+
+    def action_curve_metric(self, places: int) -> None:
+        self.query_one(MetricPlot).next_metric(places)
+
+    def action_ranks(self, places: int) -> None:
+        self.query_one(DataBars).next_world_size(places)

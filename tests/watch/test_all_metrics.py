@@ -1,0 +1,38 @@
+"""Every number that a training logged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lavender_tui.watch.all_metrics import MOST_METRICS, MOST_POINTS, read_metrics
+
+
+def test_every_number_is_a_metric_loss_first(tmp_path: Path) -> None:
+    lines = [
+        {"step": 1, "lr": 0.1, "loss": 2.0, "grad_norm": 1.5, "note": "warm-up", "ok": True, "time": 5},
+        {"step": 2, "lr": 0.2, "loss": float("nan"), "grad_norm": float("inf")},
+        {"step": 3, "val_loss": 1.0},
+        {"step": 2, "lr": 0.25},  # trained again after a restart
+        {"loss": 9.0},
+        [1],
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + '\n{"step": 4, "loss":')
+    found = read_metrics(str(tmp_path))
+    assert list(found) == ["loss", "val_loss", "lr", "grad_norm"]
+    assert found["lr"] == [(1.0, 0.1), (2.0, 0.25)] and found["loss"] == [(1.0, 2.0)]
+
+
+def test_what_is_no_metrics_file_has_none(tmp_path: Path) -> None:
+    assert read_metrics(str(tmp_path)) == {}
+    (tmp_path / "metrics.jsonl").write_bytes(b"\xff\x00" * 100 + b"\n{" + b"[" * 10_000 + b'\n{"step": 1e999}\n')
+    assert read_metrics(str(tmp_path)) == {}
+
+
+def test_memory_is_bounded_and_extremes_stay(tmp_path: Path) -> None:
+    with (tmp_path / "metrics.jsonl").open("w") as file:
+        for step in range(30_000):
+            file.write(json.dumps({"step": step, "loss": 99.0 if step == 12_345 else 1.0, f"m{step}": 1}) + "\n")
+    found = read_metrics(str(tmp_path))
+    assert len(found) <= MOST_METRICS and len(found["loss"]) <= MOST_POINTS
+    assert max(value for _, value in found["loss"]) == 99.0
