@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ROWS_LEAST = 6  # checkpoints that stay in sight
-_BARS = 3  # the title, the tabs and the keys
+BARS = 3  # the title, the tabs and the keys
 _OUTLOOK_MOST, _PLOT_LEAST, _DATA_LEAST, _DATA_MOST = 6, 9, 3, 10
 _TALL = 45  # from that height on the plot may grow
 LOW = 30  # below that height no rule is drawn above the outlook
@@ -26,7 +26,7 @@ def heights(height: int, *, outlook: int, checkpoints: int, splits: int | None) 
     The parts never exceed the height, so that the page has nothing to scroll: its title is always in sight.
     """
     rows = 2 + min(max(1, checkpoints), ROWS_LEAST)  # a rule and the column titles above them
-    left = max(0, height - _BARS - rows)
+    left = max(0, height - BARS - rows)
     rule = 0 if height < LOW else 1
     words = min(outlook, _OUTLOOK_MOST if height >= LOW else 4, max(0, left - rule))
     words = words + rule if words else 0

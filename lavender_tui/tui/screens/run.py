@@ -24,7 +24,7 @@ from lavender_tui.tui.facts import fact_lines, settings_lines
 from lavender_tui.tui.listing import continuations
 from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
-from lavender_tui.tui.page_layout import LOW, heights
+from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights
 from lavender_tui.tui.position import DataPosition, read_position
 from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, OVERVIEW, PROCESSES, TABS, RunTabs
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
@@ -172,7 +172,9 @@ class RunScreen(RunTabs, Screen[None]):
             self._focus_what_is_there()
         elif self.tab == CHECKPOINTS:
             splits = self._run.newest.rank_states.num_splits if self._run.newest else None
-            data.styles.height = min(2 + (splits or 2), max(3, self.size.height // 3))
+            room = self.size.height - BARS - 2 - ROWS_LEAST  # a rule and the titles above the rows
+            data.styles.height = min(2 + (splits or 2), self.size.height // 3, max(1, room))
+            data.display = room >= 3
 
     def _focus_what_is_there(self) -> None:
         """A terminal that shrank may have hidden what had the focus."""
