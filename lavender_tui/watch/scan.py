@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lavender_tui.launch.seen import Memory
 from lavender_tui.model.choosing import run_order
 from lavender_tui.model.run import LiveProcess, Run
-from lavender_tui.model.usage import Usage
 from lavender_tui.watch.assemble import assemble, until
 from lavender_tui.watch.discover import discover
 from lavender_tui.watch.index import Index
@@ -19,6 +19,9 @@ from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.records import Papers, read_papers
 from lavender_tui.watch.standing import Observed
 from lavender_tui.watch.suspicion import Suspicion
+
+if TYPE_CHECKING:
+    from lavender_tui.model.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
