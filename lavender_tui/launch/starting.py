@@ -58,11 +58,38 @@ def start(
     run_id = run_id or launch.env.get(living.RUN_ID) or new_run_id(run_dir)
     if resumed_from is not None and not again:
         refuse_second_resume(resumed_from.run, [os.path.dirname(run_dir)], but=run_dir)
+    facts: dict[str, Any] = {
+        "run_id": run_id,
+        "resumed_from": resumed_from,
+        "world_size": world_size,
+        "command": command,
+        "grace": load()[0].grace_seconds if grace is None else grace,
+    }
+    order = _order(launch, run_dir, log_mb=log_mb, node_of=node_of, **facts)
+    _check(order)
+    if launch.backend == slurm.NAME:
+        return _noted(slurm.submit(launch, run_dir, **facts), run_dir, None)
+    if node_of is None and order.get("rdzv"):
+        rendezvous.refuse_taken(order["rdzv"]["endpoint"])
+    return _noted(_begin(run_dir, order), run_dir, node_of)
+
+
+def _order(
+    launch: Launch,
+    run_dir: str,
+    *,
+    run_id: str,
+    resumed_from: Lineage | None,
+    world_size: int | None,
+    command: Sequence[str],
+    grace: float,
+    log_mb: float | None,
+    node_of: str | None,
+) -> dict[str, Any]:
+    """What the supervisor is told; see `start`."""
     env = {**launch.env, living.RUN_ID: run_id, living.RUN_DIR: node_of or run_dir}
     came_from = None if resumed_from is None else {"run": resumed_from.run, "checkpoint": resumed_from.checkpoint}
-    settings, _ = load()
-    grace = settings.grace_seconds if grace is None else grace
-    order = {
+    return {
         "run_id": run_id,
         "backend": launch.backend,
         "argv": list(launch.argv),
@@ -73,36 +100,23 @@ def start(
         "world_size": world_size if world_size is not None else _processes(launch),
         "resumed_from": came_from,
         "grace": grace,
-        "log_bytes": int((settings.log_mb if log_mb is None else log_mb) * 1e6),
+        "log_bytes": int((load()[0].log_mb if log_mb is None else log_mb) * 1e6),
         "record_mode": record_mode((*launch.argv, *command)),
         "facts": {"environment": environment.recorded(clean_environment()), "started_by": journal.person()},
         **_of_several_nodes(launch, node_of or run_dir),
     }
-    _check(order)
-    if node_of is None and order.get("rdzv"):
-        rendezvous.refuse_taken(order["rdzv"]["endpoint"])
-    if launch.backend == slurm.NAME:
-        return _noted(
-            slurm.submit(
-                launch,
-                run_dir,
-                run_id=run_id,
-                resumed_from=resumed_from,
-                world_size=world_size,
-                command=command,
-                grace=grace,
-            ),
-            run_dir,
-            None,
-        )
+
+
+def _begin(run_dir: str, order: dict[str, Any]) -> LaunchRecord:
+    """Start the supervisor; the record, once the program runs."""
     report = _run_supervisor(run_dir, order)
     record, reason = examine_launch(run_dir)
     if not report and record is not None and _runs_without_supervisor(record):
-        return _noted(record, run_dir, node_of)
+        return record
     _raise_unless_started(report, run_dir)
     if record is None:
         raise LaunchFailed(f"the launch record {reason or 'is gone'}", where=os.path.join(run_dir, LAUNCH))
-    return _noted(record, run_dir, node_of)
+    return record
 
 
 def _noted(record: LaunchRecord, run_dir: str, node_of: str | None) -> LaunchRecord:
