@@ -20,6 +20,7 @@ from lavender_tui.model.failure import Failure
 TAIL_BYTES = 256 * 1024
 LONGEST = 400  # characters of a message from a training
 MOST_TRACEBACK_LINES = 60
+_TOP = "Traceback (most recent call last):"
 _ERROR_FILE = "error.json"
 _ATTEMPT = re.compile(r"attempt_([0-9]{1,9})")
 _ENTRY = re.compile(r"^\s*\[[0-9]+\]:", re.MULTILINE)
@@ -325,8 +326,9 @@ def _lines_before(text: str, head: str) -> tuple[str, ...]:
     end = next((at for at in range(len(lines) - 1, -1, -1) if _short(lines[at]) == head), None)
     if end is None:
         return ()
-    start = next((at for at in range(end, -1, -1) if lines[at].startswith("Traceback (most recent")), end)
-    return _traceback_lines(lines[start : end + 1])
+    start = next((at for at in range(end, -1, -1) if lines[at].endswith(_TOP)), end)
+    first = _TOP if lines[start].endswith(_TOP) else lines[start]
+    return _traceback_lines([first, *lines[start + 1 : end + 1]])
 
 
 def _traceback_lines(lines: Sequence[str]) -> tuple[str, ...]:
@@ -339,7 +341,7 @@ def last_traceback(text: str, *, skip_launcher: bool = False) -> str | None:
     found, inside = None, False
     for raw in text.splitlines():
         line = _PREFIXES.sub("", raw)
-        if line.startswith("Traceback (most recent call last):"):
+        if line.endswith(_TOP):  # a progress bar without a line end may stand before it
             inside = True
         elif inside and line and not line[0].isspace() and _ERROR_LINE.match(line):
             inside = False

@@ -98,9 +98,10 @@ def test_hostile_files_say_nothing_and_do_no_harm(tmp_path: Path) -> None:
         (f"{TOP}\n  a\nKeyError: 'x'\n\nDuring …\n\n{TOP}\n  b\na.b.MyError\n", "a.b.MyError"),
         (f"[rank0]: {TOP}\n[rank0]:   File\n[rank0]: OSError: y\n", "OSError: y"),
         (f"{TOP}\n  File", None),
+        (f"\r 50%|#####     | 1/2 [00:01<00:01]{TOP}\n  File\nOSError: z\n", "OSError: z"),
         (f"{TOP}\n  File\nValueError: " + "x" * 9999, "ValueError: " + "x" * 387 + "…"),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_the_last_line_of_the_last_traceback(text: str, found: str | None) -> None:
     assert last_traceback(text) == found
