@@ -169,7 +169,7 @@ class CheckpointManager:
             return
         self._begin_line.logged()
         values = {"step": self._steps.value, "loss": loss, "lr": lr, **more}
-        self._append({key: value for key, value in values.items() if value is not None})
+        metrics_log.try_append(self.run_dir, {key: value for key, value in values.items() if value is not None})
 
     def maybe_save(
         self, stage: str, *, epoch: int | None = None, epochs: int | None = None, **extra: Any
@@ -249,7 +249,7 @@ class CheckpointManager:
             self._cadence.failed()
             if self._ranks.is_first:
                 LOG.warning("%s", error)
-                self._append({"event": "save failed", "error": str(error)})
+                metrics_log.try_append(self.run_dir, {"event": "save failed", "error": str(error)})
             return None, True
 
     def _save(self, stage: str, fields: dict[str, Any], *, may_wait: bool) -> str | None:
@@ -303,13 +303,7 @@ class CheckpointManager:
     def _tell_begin(self, epoch: int | None) -> None:
         """Once, on every rank: `metrics.jsonl` tells where this training began."""
         if not self._begin_line.is_told and (values := self._begin_line.tell(epoch, self._optimizer)) is not None:
-            self._append(values)
-
-    def _append(self, values: dict[str, Any]) -> None:
-        try:
-            metrics_log.append(self.run_dir, values)
-        except OSError as error:
-            LOG.warning("%s: a line could not be written (%s)", metrics_log.NAME, error)
+            metrics_log.try_append(self.run_dir, values)
 
     def _stop(self, stopped_by: str, path: str | None) -> None:
         self._stop_agreed = True
@@ -328,7 +322,9 @@ class CheckpointManager:
         self._signals.uninstall()
         if not self._ranks.is_first:
             return
-        self._append({"event": "end", **ending.in_words(), "at_step": self._steps.value, "saves": self.save_count})
+        metrics_log.try_append(
+            self.run_dir, {"event": "end", **ending.in_words(), "at_step": self._steps.value, "saves": self.save_count}
+        )
         if ending.status == "finished" and self._pins is not None:
             for complaint in self._pins.drop():
                 LOG.warning("%s", complaint)

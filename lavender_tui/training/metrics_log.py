@@ -9,6 +9,7 @@ import os
 import time
 from typing import Any
 
+from lavender_tui.training.loading import LOG
 from lavender_tui.training.plain import as_plain
 
 NAME = "metrics.jsonl"
@@ -36,6 +37,14 @@ def append(run_dir: str, values: dict[str, Any]) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), NAME)
     finally:
         os.close(descriptor)
+
+
+def try_append(run_dir: str, values: dict[str, Any]) -> None:
+    """As `append`; what the disk refuses is a warning, and the training goes on."""
+    try:
+        append(run_dir, values)
+    except OSError as error:
+        LOG.warning("%s: a line could not be written (%s)", NAME, error)
 
 
 def _as_json(value: Any) -> Any:

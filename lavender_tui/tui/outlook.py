@@ -9,7 +9,7 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.run import Run, RunState
-from lavender_tui.model.start import default_policy, is_training_over, policy_epoch
+from lavender_tui.model.start import default_policy, is_training_over, policy_epoch, stage_after
 from lavender_tui.model.topology import allowed_world_sizes
 from lavender_tui.tui.origin import source_words
 from lavender_tui.tui.proof_words import proof_line, proof_mark
@@ -149,7 +149,7 @@ def _unsaved(run: Run) -> list[Span]:
 
 def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]:
     if is_training_over(checkpoint):
-        return [[("✓ ", "good"), (f"{checkpoint_words(checkpoint)} is the end: nothing is left to train", "quiet")]]
+        return [_end(run, checkpoint)]
     first: list[Span] = [("r ", "accent"), ("resumes from ", "quiet")]
     if run.is_alive:
         first = [("x ", "accent"), ("stops it; then ", "quiet"), *first]
@@ -169,6 +169,16 @@ def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]
     lines.append([("  " + world_words(checkpoint), "quiet")])
     lines += [_passed(path, why) for path, why in choice.passed_over[:2]]
     return lines
+
+
+def _end(run: Run, checkpoint: Checkpoint) -> list[Span]:
+    """Nothing is left of this stage; what may follow it."""
+    following = None if run.is_alive else stage_after(checkpoint.stage)
+    words = f"{checkpoint_words(checkpoint)} is the end: nothing is left to train"
+    end: list[Span] = [("✓ ", "good"), (words, "quiet")]
+    if following is None:
+        return end
+    return [*end, ("; ", "quiet"), ("r ", "accent"), (f"offers {following}", "quiet")]
 
 
 def _passed(path: str, why: str) -> list[Span]:

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.choosing import in_run, why_passed_over
+from lavender_tui.model.choosing import in_run
 from lavender_tui.model.plan import Check, Policy, Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, stages_after
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
-from lavender_tui.tui import ages
 from lavender_tui.tui.mends import CHECKPOINT, LAUNCHER, POLICY, STAGE, WORKERS, WORLD, Mend, mend_of, row_of
-from lavender_tui.tui.outlook import checkpoint_words
 
 KEEP = "keep_alive"  # nothing of the plan: what becomes of the run later
 ROWS = (CHECKPOINT, STAGE, WORLD, WORKERS, POLICY, LAUNCHER, KEEP)
-FRESH = "only the weights are taken: optimizer, schedule and data position start fresh"
 _USUAL_SIZES = (1, 2, 4, 8)
 _BACKENDS = ("torchrun", "local")
-
-
-@dataclass(frozen=True, slots=True)
-class RowView:
-    """A row to draw: its options, the selected one, a quiet note beside it and a remark below it.
-
-    `is_wrong`: the remark says why it can't be so; `is_doubtful`: what one should know first.
-    """
-
-    options: tuple[str, ...]
-    selected: int
-    note: str = ""
-    remark: str = ""
-    is_wrong: bool = False
-    is_doubtful: bool = False
-    is_typed: bool = False
 
 
 @dataclass(slots=True)
@@ -240,118 +220,8 @@ class Sheet:
             self.is_before_spike = True
             self.checkpoint = self._own(before) if before is not None else self.checkpoint
 
-    # What is shown
-
-    def view(self, row: str, now: float) -> RowView:
-        """The row as it is drawn at `now` (unix seconds)."""
-        choices, value = self.choices(row), self.value(row)
-        labels = [self._label(row, one, now) for one in choices]
-        is_typed = value not in choices
-        if is_typed:
-            labels.append(self._label(row, value, now))
-        remark = self._remark(row, value, is_typed)
-        return RowView(
-            options=tuple(labels),
-            selected=len(labels) - 1 if is_typed else choices.index(value),
-            note=self._note(row),
-            remark=remark,
-            is_doubtful=row == CHECKPOINT and remark.startswith("! "),
-            is_wrong=row in self.refusals or (row in (WORLD, WORKERS) and is_typed and self.num_splits is not None),
-            is_typed=is_typed,
-        )
-
-    def _label(self, row: str, value: Any, now: float) -> str:
-        if row == CHECKPOINT:
-            if value is None:
-                return "none usable"
-            return f"{checkpoint_words(value)}{self._elsewhere(value)}  {ages.since(ages.saved_at(value), now)}"
-        if row == STAGE:
-            return self._stage_label(value)
-        if row == KEEP:
-            return "yes" if value else "no"
-        if row == POLICY and self.begins_stage:
-            return "from its first row"
-        if row == POLICY:
-            return str(getattr(value, "value", value)).replace("-", " ")
-        return text.clean(value, 30)
-
-    def _stage_label(self, value: str | None) -> str:
-        if value is not None:
-            is_next = self.choices(STAGE)[1:2] == [value]
-            return f"start {text.clean(value, 20)}" if is_next else text.clean(value, 20)
-        own = self.checkpoint.stage if self.checkpoint is not None else None
-        return f"go on with {text.clean(own, 20)}" if own else "go on"
-
-    def _elsewhere(self, checkpoint: Checkpoint) -> str:
-        """The run of a checkpoint that is none of this one's."""
-        run = checkpoint.path.rpartition("/")[0]
-        return "" if run == self.run.path else f" of {text.clean(run.rpartition('/')[2], 40)}"
-
-    def _note(self, row: str) -> str:
-        if row == CHECKPOINT and self.is_before_spike:
-            return "before the jump"
-        if row == CHECKPOINT:
-            choices = self._checkpoint_choices()
-            if len(choices) < 2 or self.checkpoint not in choices:
-                return ""
-            place = choices.index(self.checkpoint)
-            return "newest whole" if place == 0 else f"{place} before newest"
-        if row == WORLD and self.begins_stage:
-            return "a new stage: any"
-        if row == WORLD:
-            return f"num_splits {self.num_splits}" if self.num_splits else "no splits known: any"
-        if row == KEEP:
-            return "resumed when it dies" if self.is_to_be_kept else ""
-        return "per rank" if row == WORKERS else ""
-
-    def _remark(self, row: str, value: Any, is_typed: bool) -> str:
-        if row in self.refusals:
-            return f"✗ {self.refusals[row]}"
-        if row in (WORLD, WORKERS) and is_typed and self.num_splits:
-            return f"✗ {self._why_not(row, value)}"
-        if row == STAGE and value is not None:
-            return FRESH
-        return (self._jumped() or self._passed_over()) if row == CHECKPOINT else ""
-
-    def _jumped(self) -> str:
-        """What a key goes back before; what was gone back before."""
-        proposal = self.proposal
-        if proposal is None or proposal.spike is None:
-            return ""
-        spike = text.clean(proposal.spike, 80)
-        if self.is_before_spike:
-            return f"goes back before the jump of the loss {spike}; b takes the newest again"
-        if proposal.before_spike is None:
-            return f"! the loss jumped {spike}, and no usable save is from before it"
-        words = checkpoint_words(proposal.before_spike) + self._elsewhere(proposal.before_spike)
-        return f"! the loss jumped {spike}: b goes back before it, to {words}"
-
-    def _why_not(self, row: str, value: Any) -> str:
-        allowed = " ".join(map(str, self.choices(row)))
-        if row == WORLD:
-            return f"{self.num_splits} splits can't be shared by {value}: {allowed}"
-        return f"a rank's splits can't be shared by {value} workers: {allowed}"
-
-    def _passed_over(self) -> str:
-        """Why newer files than the chosen one aren't the default."""
-        if CHECKPOINT in self.touched:
-            return ""
-        shown = self.proposal.passed_over if self.proposal is not None else ()
-        passed = shown or in_run(self.run.checkpoints, bad=dict(self.run.known_bad)).passed_over
-        if not passed:
-            return ""
-        path, why = passed[0]
-        more = f" (and {len(passed) - 1} more)" if len(passed) > 1 else ""
-        return f"{text.clean(path.rsplit('/', 1)[-1], 48)} passed over: {text.clean(why, 200)}{more}"
-
 
 def _sentence(check: Check) -> str:
     """What is wrong and what to do; the evidence stands with the checks."""
     more = f" → {check.remedy}" if check.remedy else (f": {check.evidence}" if check.evidence else "")
     return text.clean(check.what + more, 400)
-
-
-def unusable(checkpoints: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
-    """Those that can't be resumed from by default, newest first, with why."""
-    newest_first = sorted(checkpoints, key=lambda one: one.order, reverse=True)
-    return [(one, why) for one in newest_first if (why := why_passed_over(one)) is not None]

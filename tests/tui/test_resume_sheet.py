@@ -20,6 +20,7 @@ from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.screens.stop import StopBox
 from lavender_tui.tui.sheet import CHECKPOINT, LAUNCHER, POLICY, WORKERS, WORLD, row_of
+from lavender_tui.tui.widgets import choice_row
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -298,7 +299,10 @@ def test_a_refusal_is_shown_at_the_row_that_mends_it(check_id: str, row: str) ->
     assert row_of(Check(id=check_id, verdict=Verdict.REFUSE, what="")) == row
 
 
-async def test_a_typed_number_has_a_cursor_and_ends_by_itself(play: Play, root: Path) -> None:
+async def test_a_typed_number_has_a_cursor_and_ends_by_itself(
+    play: Play, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice_row, "_PAUSE_SECONDS", 4.0)  # a busy machine may take its time for a key
     async with play(root) as pilot:
         await open_sheet(pilot)
         await press(pilot, "1")
@@ -309,9 +313,9 @@ async def test_a_typed_number_has_a_cursor_and_ends_by_itself(play: Play, root: 
         assert "[1▏]" in text_of(pilot.app)
         await press(pilot, "backspace")
         assert "[▏]" in text_of(pilot.app)
-        await until_shown(pilot, "[4]", 5)  # taken back: what the proposal decides
+        await until_shown(pilot, "[4]")  # taken back: what the proposal decides
         await press(pilot, "2")
-        await until_shown(pilot, "[2]", 5)
+        await until_shown(pilot, "[2]")
         await press(pilot, "8")
         assert "[8▏]" in text_of(pilot.app), "after a pause it is another number"
         await press(pilot, "left")
@@ -471,6 +475,7 @@ async def test_a_finished_training_says_so_and_one_key_starts_the_next_stage(
     root = tmp_path / "checkpoints"
     runs.save(root / FAILED, 9, epoch=3, epochs=3, complete=True, each=70)
     async with play(root, size=size, command=runs.script(tmp_path)) as pilot:
+        await until_shown(pilot, "r offers sft")
         await press(pilot, "r")
         await until_shown(pilot, "can't be launched: see stage")
         shown = left_of(pilot)

@@ -20,6 +20,7 @@ from lavender_tui.tui import consequences, keys
 from lavender_tui.tui.messages import LookEnded, ProposalMade
 from lavender_tui.tui.screens.launching import Launching
 from lavender_tui.tui.sheet import CHECKPOINT, KEEP, ROWS, WORKERS, WORLD, Sheet
+from lavender_tui.tui.sheet_rows import view
 from lavender_tui.tui.warming import WarmChild
 from lavender_tui.tui.widgets.choice_row import ChoiceRow
 from lavender_tui.tui.widgets.inks import INKS, Span
@@ -147,7 +148,7 @@ class ResumeScreen(Launching):
     def _show_rows(self) -> None:
         now = time.time()
         for row in ROWS:
-            self.query_one(f"#row-{row}", ChoiceRow).show(self._sheet.view(row, now))
+            self.query_one(f"#row-{row}", ChoiceRow).show(view(self._sheet, row, now))
         self.query_one("#title", Lines).show(
             [[(" resume ", "accent"), (clean(self._run.name, 80), "strong"), ("   nothing happens until ⏎", "quiet")]]
         )

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
-from lavender_tui.tui.sheet import RowView
+from lavender_tui.tui.sheet_rows import RowView
 from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 from lavender_tui.tui.widgets.lines import wrap_spans
 
