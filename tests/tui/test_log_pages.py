@@ -67,6 +67,23 @@ async def test_the_tail_then_any_place_of_the_file(play: Play, root: Path, log: 
         assert len(view_of(pilot).lines) < LINES
 
 
+async def test_nothing_is_read_while_nothing_happens(play: Play, root: Path, log: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "l")
+        await surveyed(pilot)
+        screen = pilot.app.screen
+        read: list[str] = []
+        screen._reader._post = lambda message: bool(read.append(type(message).__name__)) or screen.post_message(message)
+        await press(pilot, "g", "G")
+        await until(pilot, lambda: view_of(pilot).is_at_end)
+        done = len(read)
+        with log.open("a") as file:
+            file.write("the end\n")
+        await until_shown(pilot, "the end")
+        assert done <= 3 and len(read) == done + 1
+
+
+@pytest.mark.long
 async def test_paging_through_all_of_it_misses_no_line(play: Play, root: Path) -> None:
     path = root / FAILED / "train.log"
     path.write_text("".join(f"number {number} {'x' * 60}\n" for number in range(6000)))

@@ -92,8 +92,7 @@ class LogScreen(LogSearch, Screen[None]):
         self._read_session, self._failure = message.session, ""
         if message.what in (TAIL, PLACE):
             view.window.clear()
-        if message.what == TAIL:
-            view.follow(True)
+        view.is_following |= message.what == TAIL
         view.put(message.pages, message.size, message.last)
         self._reader.last_shown = view.window.last
         if message.what == PLACE:
@@ -169,7 +168,7 @@ class LogScreen(LogSearch, Screen[None]):
         self.begin_session()
         self._news, self._failure = news, ""
         self.view.clear()
-        self.view.follow(True)
+        self.view.is_following = True
         self._reader.last_shown = -1
         self._reader.show(self._path, self.session)
         self.hunter.show(self._path, self.session)
