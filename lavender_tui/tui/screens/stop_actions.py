@@ -21,6 +21,7 @@ from lavender_tui.tui.stop_choices import INTERRUPT, KILL, WITHDRAW, may_be_stop
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
 
+_LONGER = 8.0  # seconds for a toast with something to read
 _ASKED = {KILL: "Killing", INTERRUPT: "Interrupting"}
 
 
@@ -99,7 +100,7 @@ class StopActions(Screen[None], inherit_bindings=False):
             return
         severity: SeverityLevel = "error" if message.is_error else "information"
         if message.words:
-            self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False)
+            self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False, timeout=_LONGER)
         self.lavender.feed.rescan_soon()
 
     def _stop_unrecorded(self, path: str, how: str, yes: bool | None) -> None:
