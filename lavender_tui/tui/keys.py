@@ -208,8 +208,12 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Move sideways over long lines that aren't wrapped",
     ),
     Key(
-        id="copy.path", keys="y", action="copy_path", label="copy", title="copy the path", places=(LIST, RUN, LOG),
-        changes=False, help="Copy the path of the run or of the log; in the log the error or match that a key went to",
+        id="copy.run", keys="y", action="copy_of_run", label="copy", title="copy", places=(LIST, RUN),
+        changes=False, help="Copy the run's path (y again), its command or it all as JSON; or show it to select from",
+    ),
+    Key(
+        id="copy.path", keys="y", action="copy_path", label="copy", title="copy the path", places=(LOG,),
+        changes=False, help="Copy the path of the log; or the error or match that a key went to",
     ),
     Key(
         id="run.tabs", keys="1,2,3,4,5,6,7", action="tab", display="1-7", title="tab", places=(RUN,), label="tabs",

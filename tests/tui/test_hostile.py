@@ -54,6 +54,8 @@ async def test_every_screen_of_every_hostile_run(play: Play, hostile_root: Path)
                 await press(pilot, "escape")
             await press(pilot, "y")
             assert_harmless(pilot)
+            await press(pilot, "y")
+            assert_harmless(pilot)
             assert isinstance(pilot.app.screen, RunsScreen)
 
 

@@ -126,7 +126,7 @@ def test_the_demo_says_first_how_it_ends(width: int) -> None:
 
 async def test_a_toast_leaves_the_keys_in_sight(play: Play, root: Path) -> None:
     async with play(root, size=SMALL, hint=HINT) as pilot:
-        await press(pilot, "y")
+        await press(pilot, "y", "y")
         await until_shown(pilot, "clipboard")
         lines = lines_of(pilot.app)
         assert "r resume" in lines[-1] and "q quit" in lines[-1] and "q ends the demo" in lines[-2]

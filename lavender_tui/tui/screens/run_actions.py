@@ -63,7 +63,7 @@ class RunActions(StopActions, inherit_bindings=False):
         run = self.cursor_run if self.is_mounted else None
         if not self.lavender.may(action):
             return False
-        if action in ("resume", "resume_now", "log", "next_error", "copy_path", "open"):
+        if action in ("resume", "resume_now", "log", "next_error", "copy_of_run", "open"):
             return run is not None
         if action == "stop":
             return run is not None and may_be_stopped(run)
@@ -157,6 +157,8 @@ class RunActions(StopActions, inherit_bindings=False):
         if self.cursor_run is not None:
             self.app.push_screen(LogScreen(self.cursor_run, at_error=True))
 
-    def action_copy_path(self) -> None:
+    def action_copy_of_run(self) -> None:
+        from lavender_tui.tui.screens.copying import CopyMenu
+
         if self.cursor_run is not None:
-            self.lavender.copy(self.cursor_run.path, self.cursor_run.path)
+            self.app.push_screen(CopyMenu(self.cursor_run))

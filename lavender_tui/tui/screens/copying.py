@@ -1,0 +1,72 @@
+"""What of a run is to be copied: path, command, all of it as JSON; or shown, for the terminal to select from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from lavender_tui.model import command_line, text
+from lavender_tui.model.export import run_document
+from lavender_tui.model.run import Run
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.app import LavenderApp
+
+_WORDS = (
+    "y  the path   (enter)\nc  the command that it runs with\nj  everything as JSON\n"
+    "v  show everything, to select from where the terminal takes no copy\nn  nothing"
+)
+
+
+class CopyMenu(ModalScreen[None]):
+    """A second `y` copies the path: the usual case costs one key more."""
+
+    BINDINGS = [  # noqa: RUF012
+        ("y,p,enter", "copy_path", "The path"),
+        ("c", "copy_command", "The command"),
+        ("j", "copy_json", "JSON"),
+        ("v", "view", "Show"),
+        ("n,escape,q", "close", "Nothing"),
+    ]
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box"):
+            yield Static(Text(f"Copy of {text.clean(self._run.name, 80)}", style="bold"), markup=False)
+            yield Static(Text(_WORDS), classes="answers", markup=False)
+
+    def _copy(self, words: str, shown: str) -> None:
+        self.dismiss(None)
+        cast("LavenderApp", self.app).copy(words, shown)
+
+    def action_copy_path(self) -> None:
+        self._copy(self._run.path, self._run.path)
+
+    def action_copy_command(self) -> None:
+        """Secrets hidden, as everywhere on the screen."""
+        if not self._run.launched_command:
+            self.notify("it isn't known what it runs with", title="No command", markup=False)
+            return
+        words = command_line.shown(self._run.launched_command)
+        self._copy(words, words)
+
+    def action_copy_json(self) -> None:
+        self._copy(text.strict_json(run_document(self._run), indent=2), "the run as JSON")
+
+    def action_view(self) -> None:
+        from lavender_tui.tui.screens.ask import Document
+
+        words = text.strict_json(run_document(self._run), indent=2)
+        shown = command_line.shown(self._run.launched_command)
+        self.app.switch_screen(Document(self._run.name, f"{self._run.path}\n\n{shown}\n\n{words}"))
+
+    def action_close(self) -> None:
+        self.dismiss(None)
