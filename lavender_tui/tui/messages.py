@@ -276,3 +276,10 @@ class ProcessesSampled(Message):
 
     sequence: int
     rows: list[ProcessRow]
+
+
+@dataclass
+class GpusSeen(Message):
+    """What the GPUs of this machine do, in words; "" without one."""
+
+    words: str

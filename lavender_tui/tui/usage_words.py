@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lavender_tui.model import text
 from lavender_tui.model.run import LiveProcess, Run
 from lavender_tui.model.usage import GpuUse, Usage
+
+if TYPE_CHECKING:
+    from lavender_tui.watch.devices import DeviceUse
 
 _MOST = 8
 
@@ -68,3 +72,36 @@ def gpu_words(gpu: GpuUse) -> str:
     if gpu.temperature_celsius is not None:
         parts.append(f"{gpu.temperature_celsius} °C")
     return ", ".join(parts) or "in use"
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_FEW = 2  # GPUs that are told one by one in a line
+
+
+def machine_gpus(devices: Sequence[DeviceUse]) -> str:
+    """All GPUs of this machine in a few words for the header; "" without one.
+
+    "GPU 0 97 % 62.1/85.9 GB", or a bar a GPU where there are more than two: "8 GPUs ▇▇▇▇▁▁▁▁ 410/687 GB".
+    """
+    if not devices:
+        return ""
+    if len(devices) <= _FEW:
+        return ", ".join(_one_gpu(device) for device in devices)
+    bars = "".join("?" if one.utilisation_percent is None else _bar(one.utilisation_percent) for one in devices)
+    used = sum(_held(one) for one in devices)
+    total = sum(one.memory_total_bytes or 0 for one in devices)
+    return f"{len(devices)} GPUs {bars} {used / 1e9:.0f}/{total / 1e9:.0f} GB"
+
+
+def _one_gpu(device: DeviceUse) -> str:
+    busy = "" if device.utilisation_percent is None else f" {device.utilisation_percent} %"
+    total = device.memory_total_bytes
+    return f"GPU {device.index}{busy}" + (f" {_held(device) / 1e9:.1f}/{total / 1e9:.1f} GB" if total else "")
+
+
+def _held(device: DeviceUse) -> int:
+    return sum(size or 0 for size in device.processes.values())
+
+
+def _bar(percent: int) -> str:
+    return _BARS[min(7, max(0, percent) * 8 // 101)]

@@ -17,10 +17,12 @@ from lavender_tui.tui.screens.log import LogScreen
 from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.run import RunScreen
 from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.usage_words import machine_gpus
 from lavender_tui.tui.widgets.curve import draw, roomy
 from lavender_tui.tui.widgets.inks import fit, shown_path
 from lavender_tui.tui.widgets.line_table import GAP, Column, lay_out
 from lavender_tui.tui.widgets.lines import wrap_spans
+from lavender_tui.watch.devices import DeviceUse
 from tests.model.build import checkpoint, run
 
 WORDS = st.text(st.characters(blacklist_categories=("Cc", "Cs", "Cf", "Mn", "Me", "Zl", "Zp")), max_size=60)
@@ -169,3 +171,17 @@ def test_every_key_of_a_screen_does_something(place: str) -> None:
 def test_help_knows_every_place() -> None:
     assert {place for key in keys.TABLE for place in key.places} == set(keys.PLACES)
     assert HelpScreen(keys.LIST)
+
+
+def test_the_gpus_of_the_machine_fit_into_the_header() -> None:
+    def device(index: int, percent: int | None, held: float) -> DeviceUse:
+        held_by = {1: int(held * 1e9), 2: None}
+        return DeviceUse(
+            name=f"GPU-{index}", index=index, utilisation_percent=percent, memory_total_bytes=80_000_000_000,
+            processes=held_by,
+        )  # fmt: skip
+
+    assert machine_gpus([]) == ""
+    assert machine_gpus([device(0, 97, 62.1), device(3, None, 0)]) == "GPU 0 97 % 62.1/80.0 GB, GPU 3 0.0/80.0 GB"
+    eight = [device(at, percent, 40) for at, percent in enumerate((0, 12, 30, 50, 60, 80, 100, None))]
+    assert machine_gpus(eight) == "8 GPUs ▁▁▃▄▅▇█? 320/640 GB"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.screen import Screen
 
@@ -16,6 +16,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.listing import arrange, continuations, counts
+from lavender_tui.tui.messages import GpusSeen
 from lavender_tui.tui.screens.list_view import ListView
 from lavender_tui.tui.widgets.empty import EmptyList
 from lavender_tui.tui.widgets.hint import HintLine
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _NARROW = 100
+GPU_SECONDS = 5.0
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _BARS = 6  # lines of the bars, the titles and some air
 _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
@@ -50,6 +52,7 @@ class RunsScreen(ListView, Screen[None]):
         self._notes: tuple[str, ...] = ()
         self._awaited: str | None = None
         self._host = clean(socket.gethostname(), 24)
+        self._gpus = ""
 
     def compose(self) -> ComposeResult:
         yield TopBar(id="top")
@@ -64,8 +67,22 @@ class RunsScreen(ListView, Screen[None]):
         self._show_top()
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(self.read_views)
+        self.set_interval(GPU_SECONDS, self._look_at_gpus)
         if self.lavender.snapshot is not None:
             self.show_snapshot(self.lavender.snapshot)
+
+    @work(thread=True, exclusive=True, group="gpus", exit_on_error=False)
+    def _look_at_gpus(self) -> None:
+        from lavender_tui.tui.usage_words import machine_gpus
+        from lavender_tui.watch.devices import devices_in_use
+
+        if self.is_current:
+            self.post_message(GpusSeen(machine_gpus(devices_in_use().devices)))
+
+    def on_gpus_seen(self, message: GpusSeen) -> None:
+        if message.words != self._gpus:
+            self._gpus = message.words
+            self._show_top()
 
     # What the feed brings
 
@@ -100,7 +117,7 @@ class RunsScreen(ListView, Screen[None]):
     def _show_top(self) -> None:
         shown_root = shown_path(self.lavender.roots[0], 44, home=os.path.expanduser("~"))
         more = len(self.lavender.roots) - 1
-        told = ["read-only"] if self.lavender.is_readonly else []
+        told = [*(["read-only"] if self.lavender.is_readonly else []), *([self._gpus] if self._gpus else [])]
         places = [self._host, shown_root + (f" +{more}" if more else ""), *told, self._mode or "looking…"]
         if self.size.width < _NARROW:
             places = [self._host, *told, self._mode or "looking…"]
