@@ -35,3 +35,19 @@ def last_save(run: Run) -> float | None:
         return run.last_save_at
     saved = [one for one in run.checkpoints if one.wholeness is not Wholeness.WRITING]
     return saved_at(saved[-1]) if saved else None
+
+
+def next_save(run: Run, now: float) -> str:
+    """When a living run saves next by its own habit: "next save in 4 min"; "" where that can't be said.
+
+    In whole minutes: what changes every second would be drawn every second.
+    """
+    every, last = run.save_interval_seconds, run.last_save_at
+    if not run.is_alive or not every or every < 1 or last is None or is_odd(last, now):
+        return ""
+    left = last + every - now
+    if abs(left) < 60:
+        return "next save within a minute" if left > 0 else "next save due now"
+    minutes = round(abs(left) / 60)
+    words = f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+    return f"next save in {words}" if left > 0 else f"next save due since {words}"

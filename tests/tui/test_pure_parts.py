@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lavender_tui.model.run import Lineage, RunState
+from lavender_tui.model.run import Lineage, LiveProcess, RunState
 from lavender_tui.tui import keys
+from lavender_tui.tui.ages import next_save
 from lavender_tui.tui.listing import SORTINGS, View, arrange
 from lavender_tui.tui.screens.help import HelpScreen
 from lavender_tui.tui.screens.log import LogScreen
@@ -185,3 +186,24 @@ def test_the_gpus_of_the_machine_fit_into_the_header() -> None:
     assert machine_gpus([device(0, 97, 62.1), device(3, None, 0)]) == "GPU 0 97 % 62.1/80.0 GB, GPU 3 0.0/80.0 GB"
     eight = [device(at, percent, 40) for at, percent in enumerate((0, 12, 30, 50, 60, 80, 100, None))]
     assert machine_gpus(eight) == "8 GPUs ▁▁▃▄▅▇█? 320/640 GB"
+
+
+@pytest.mark.parametrize(
+    ("every", "ago", "words"),
+    [
+        (600, 300, "next save in 5 min"),
+        (60, 30, "next save within a minute"),
+        (60, 70, "next save due now"),
+        (600, 1500, "next save due since 15 min"),
+        (36_000, 60, "next save in 10 h"),
+        (None, 60, ""),
+        (0.2, 60, ""),
+        (600, -7200, ""),
+    ],
+)
+def test_when_the_next_save_is_due(every: float | None, ago: float, words: str) -> None:
+    alive = (LiveProcess(pid=1, start_ticks=1, role="worker"),)
+    now = 1_800_000_000.0
+    living = run("a", save_interval_seconds=every, last_save_at=now - ago, processes=alive)
+    assert next_save(living, now) == words
+    assert next_save(run("a", save_interval_seconds=every, last_save_at=now - ago), now) == ""

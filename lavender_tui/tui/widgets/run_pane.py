@@ -110,6 +110,8 @@ class RunPane(Widget):
         if run.keeper is not None:
             ink = "warn" if run.keeper.is_alive is False else "quiet"
             head.append((f"   {kept_words(run.keeper, time.time())}", ink))
+        if due := ages.next_save(run, time.time()):
+            head.append((f"   {due}", "quiet"))
         head += [(f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1]]
         return head
 
