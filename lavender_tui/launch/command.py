@@ -31,8 +31,8 @@ BACKENDS = tuple(_ENGINES)
 
 
 def startable() -> tuple[str, ...]:
-    """The backends that can be used from this machine, the usual one first."""
-    return (torchrun.NAME, local.NAME, *((slurm.NAME,) if shutil.which("sbatch") else ()))
+    """The backends that can be used from this machine, from the largest to the smallest."""
+    return (*((slurm.NAME,) if shutil.which("sbatch") else ()), torchrun.NAME, local.NAME)
 
 
 def fill(words: Sequence[str], placeholders: Mapping[str, object]) -> tuple[str, ...]:
