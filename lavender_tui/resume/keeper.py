@@ -7,17 +7,16 @@ next keeper needs to go on counting.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lavender_tui.config import SuperviseSettings, parse_world_sizes
-from lavender_tui.errors import AlreadyRunning, LavenderError, NotFound, Refused
-from lavender_tui.launch import journal, keepers, living, nodes, stop
+from lavender_tui.errors import AlreadyRunning, LavenderError
+from lavender_tui.launch import journal, keepers, living, stop
 from lavender_tui.launch.keepers import Post, Standing
-from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch, send_signal, this_machine
+from lavender_tui.launch.record import LaunchRecord, read_launch
 from lavender_tui.launch.supervisor import ORPHANS_GRACE
 from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.model.plan import Proposal
@@ -26,6 +25,7 @@ from lavender_tui.model.suspects import Follower, failed_at_once
 from lavender_tui.model.text import clean, duration, plural
 from lavender_tui.resume.carrying_out import carry_out
 from lavender_tui.resume.choose import resumed_as
+from lavender_tui.resume.keepable import ended_politely, refuse_unkeepable
 from lavender_tui.resume.keeping import Decision, Ending, Next, decide
 from lavender_tui.resume.next_start import Outcome, Search, Wanted, best_proposal, run_at
 from lavender_tui.resume.request import Options
@@ -82,7 +82,7 @@ def keep(
     here.
     """
     run_dir = youngest(run_dir)
-    _refuse_unkeepable(run_dir)
+    refuse_unkeepable(run_dir)
     with keepers.hold(run_dir) as post, Alarm() as alarm:
         keeper = _Keeper(run_dir, limits, options, post, alarm, say, on_started)
         try:
@@ -91,41 +91,6 @@ def keep(
             return left.code
         finally:
             keeper.note("supervising ended", tries_used=keeper.standing.tries_used)
-
-
-def _refuse_unkeepable(run_dir: str) -> None:
-    if not os.path.isdir(run_dir):
-        raise NotFound("there is no such run", where=run_dir)
-    record = read_launch(run_dir)
-    if record is None or not living.belongs_here(record, run_dir):
-        return
-    if record.backend == "slurm":
-        raise Refused(
-            f"it is {record.known_as}, and Slurm starts its jobs again by itself (--requeue)",
-            where=run_dir,
-            hint="To resume one that has ended: `lavender-tui resume --latest`, as a job or from cron",
-        )
-    here = this_machine()
-    if any(node is not None and node.host != here.host for node in map(read_launch, _further_nodes(run_dir))):
-        raise Refused(
-            "it runs on several hosts, and only what runs on this one can be seen from here",
-            where=run_dir,
-            hint="Let torchrun start its ranks again (--max-restarts), or resume it by hand",
-        )
-    if record.machine == here or read_exit(run_dir) is not None:
-        return
-    if record.host == here.host and record.boot_id != here.boot_id:
-        return  # what ran before the restart is surely gone
-    where = clean(record.host, 60) if record.host != here.host else "another container of this machine"
-    raise Refused(
-        f"it was started on {where}, and whether it lives can't be seen from here",
-        where=run_dir,
-        hint="Keep it alive from there",
-    )
-
-
-def _further_nodes(run_dir: str) -> list[str]:
-    return [path for _, path in nodes.directories(run_dir)]
 
 
 @dataclass(slots=True)
@@ -210,7 +175,7 @@ class _Keeper:
         self.stand(run=run_dir, next_try_at=None)
         self.tell(f"follows {self.name} from now on, after {before}: {why}")
         self.note("decided", next="follow", why=why)
-        _refuse_unkeepable(run_dir)
+        refuse_unkeepable(run_dir)
 
     def end(self, decision: Decision) -> int:
         if decision.next is Next.GIVE_UP:
@@ -277,15 +242,9 @@ class _Keeper:
         words = f"ends {plural(len(left), 'process', 'processes')} that outlived what led them"
         self.tell(f"{words} (pid {', '.join(str(one.pid) for one in left[:8])})")
         self.note("killed", why=words, pids=[one.pid for one in left])
-        _signal(left, signal.SIGTERM)
-        deadline = time.monotonic() + ORPHANS_GRACE
-        while (left := living.members(self.run_dir, record)) and time.monotonic() < deadline:
+        for pause in ended_politely(lambda: living.members(self.run_dir, record), ORPHANS_GRACE):
             self.heed()
-            self.alarm.sleep(0.2)
-        while left := living.members(self.run_dir, record):
-            self.heed()
-            _signal(left, signal.SIGKILL)
-            self.alarm.sleep(0.2)
+            self.alarm.sleep(pause)
         return True
 
     # Deciding
@@ -439,11 +398,3 @@ def _has_saved(run: Run) -> bool:
 
 def _nothing_left(why: str, tries_used: int = 0) -> Decision:
     return Decision(next=Next.GIVE_UP, why=why, tries_used=tries_used)
-
-
-def _signal(processes: list[ProcessId], signum: int) -> None:
-    for one in processes:
-        try:
-            send_signal(one.pid, one.start_ticks, signum)
-        except PermissionError:
-            continue  # another user's: all that can be done is to wait for it
