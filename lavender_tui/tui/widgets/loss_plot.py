@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FEW_STEPS = 6
 SAVE = "▴"
-_FOOT_ROWS, _AROUND = 1.5, 5  # added below the curve for the marks of the saves; rows of title, frame and numbers
+FOOT_ROWS, AROUND = 1.5, 5  # added below the curve for the marks of the saves; rows of title, frame and numbers
 _MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
 _GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
 
@@ -111,8 +111,8 @@ class LossPlot(Container):
         first, last = _steps_shown(steps)
         low, high = roomy(min(losses), max(losses))
         saves = [step for step in self._saves if first <= step <= last]
-        rows = max(2, self.size.height - _AROUND)
-        foot = low - _FOOT_ROWS * (high - low) / rows if saves else low
+        rows = max(2, self.size.height - AROUND)
+        foot = low - FOOT_ROWS * (high - low) / rows if saves else low
         plot.set_xlimits(first, last)
         plot.set_xticks(_whole_steps(first, last))
         plot.set_ylimits(foot, high)

@@ -17,7 +17,7 @@ from lavender_tui.model.series import decimate
 from lavender_tui.tui.widgets.curve import roomy
 from lavender_tui.tui.widgets.inks import Span
 from lavender_tui.tui.widgets.lines import Lines
-from lavender_tui.tui.widgets.loss_plot import SAVE, one_a_cell
+from lavender_tui.tui.widgets.loss_plot import AROUND, FOOT_ROWS, SAVE, one_a_cell
 
 if TYPE_CHECKING:
     from textual_plot import PlotWidget
@@ -152,7 +152,9 @@ class MetricPlot(Container):
         first, last = (first, last) if last > first else (first - 1, last + 1)
         low, high = roomy(min(y for _, y in shown), max(y for _, y in shown))
         plot.set_xlimits(first, last)
-        plot.set_ylimits(low, high)
+        saves = [step for step in self._saves if first <= step <= last]
+        foot = low - FOOT_ROWS * (high - low) / max(2, self.size.height - AROUND) if saves else low
+        plot.set_ylimits(foot, high)
         for step in self._resumes[-_MOST_RESUMES:]:
             if first <= step <= last:
                 plot.add_v_line(step, line_style=self._style("warning", "yellow"))
@@ -162,9 +164,8 @@ class MetricPlot(Container):
             steps, values = [x for x, _ in shown], [y for _, y in shown]
             style = self._style("primary", "blue")
             plot.plot(steps, values, line_style=style, hires_mode=HiResMode.BRAILLE)
-        saves = [step for step in self._saves if first <= step <= last]
         if marks := one_a_cell(saves, first, last, width):
-            plot.scatter(marks, [low] * len(marks), marker=SAVE, marker_style=self._style("warning", "yellow"))
+            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self._style("warning", "yellow"))
         at = nearest(shown, self.view.cursor) if self.view.cursor is not None else None
         if at is not None:
             plot.add_v_line(at[0], line_style=self._style("foreground", "white"))
