@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -32,6 +33,13 @@ while True:
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def torchrun_is_warm() -> None:
+    """On a machine that has just started, importing torch takes longer than all else here: from a cold disk, without
+    compiled modules, beside other tests, a minute. No test waits for that by the clock."""
+    subprocess.run([sys.executable, "-c", "import torch.distributed.run"], check=True)
+
+
 class Two:
     """Two ranks under torchrun, both up."""
 
@@ -40,7 +48,8 @@ class Two:
         asked = command.build([sys.executable, lab.script(RANK)], world_size=2, run_dir=self.run_dir, grace=12)
         self.record: LaunchRecord = launch.start(asked, self.run_dir, grace=12)
         if wait:
-            lab.until(lambda: len(self.pids()) == 2, 60, "two ranks to be up")
+            lab.until(lambda: len(self.pids()) == 2 or read_exit(self.run_dir), 120, f"two ranks in {self.run_dir}")
+            assert len(self.pids()) == 2, f"{read_exit(self.run_dir)}\n{lab.log(self.run_dir)}"
 
     def pids(self) -> dict[str, int]:
         lines = self.lab.log(self.run_dir).splitlines()
