@@ -114,6 +114,8 @@ class Locks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._directory)
+        with suppress(OSError):
+            self._remove_directories()
 
     def take(self) -> str:
         """Take the lock and return its token. Raises Taken, and OSError where nothing can be written there."""
@@ -144,8 +146,6 @@ class Locks:
             self._remove(self.name)
         self._remove(_temporary(self.name, token))
         _ours.discard(token)
-        with suppress(OSError):
-            self._remove_directories()
 
     def _is(self, token: str) -> bool:
         try:

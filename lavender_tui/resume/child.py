@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Any
 
@@ -19,7 +20,7 @@ import lavender_tui
 from lavender_tui.errors import BadState, LavenderError, NotFound
 from lavender_tui.model.state_shapes import normalise
 from lavender_tui.model.text import clean
-from lavender_tui.resume.merge import packed
+from lavender_tui.resume.merge import packed, temporary_name
 
 MODULE = "lavender_tui.resume.merge"
 TIMEOUT_SECONDS = 120.0
@@ -81,7 +82,13 @@ class Child:
         """Write a state alone as `.pt`, atomically. Raises LavenderError."""
         mask = os.umask(0o777)
         os.umask(mask)
-        self._ask({"task": "save", "state": state, "path": path, "mode": 0o666 & ~mask})
+        try:
+            self._ask({"task": "save", "state": state, "path": path, "mode": 0o666 & ~mask})
+        except LavenderError:
+            # Killed in the middle of it, the child left its unfinished file.
+            with suppress(OSError):
+                os.unlink(temporary_name(path, self._process.pid))
+            raise
 
     def table(
         self, uri: str, table: str, *, version: int | None = None, tag: str | None = None, filter: str | None = None

@@ -59,11 +59,16 @@ def merge(states: list[Answer]) -> Answer:
     return {"merged": StreamingDataset.merge_state_dicts([_with_split_numbers(state) for state in states])}
 
 
+def temporary_name(path: str, pid: int) -> str:
+    """What a file is called while the child with that pid writes it."""
+    return f"{path}.{pid}.tmp"
+
+
 def save(state: Answer, path: str, mode: int = 0o644) -> Answer:
     """Write the state alone as `.pt`: whole under its name, or not at all. Replaces a file that is there."""
     import torch
 
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = temporary_name(path, os.getpid())
     try:
         with open(temporary, "xb") as file:
             torch.save(_with_split_numbers(state), file)

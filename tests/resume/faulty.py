@@ -83,6 +83,12 @@ class Faults:
             return False
         return True
 
+    def begin_anew(self) -> None:
+        """Count from 1, towards the step that the file `at` names by now."""
+        self.count = 0
+        with open(os.path.join(self.spec["notes"], "at"), encoding="ascii") as file:
+            self.spec["at"] = int(file.read())
+
     def everywhere(self) -> None:
         for name in STEPS:
             self.wrap(os, name)
@@ -117,9 +123,8 @@ def only_launches(faults: Faults) -> None:
     carry_out, faults.thread = resume.carry_out, -1
 
     def counted(*args: Any, **options: Any) -> Any:
-        with open(os.path.join(faults.spec["notes"], "at"), encoding="ascii") as file:
-            faults.spec["at"] = int(file.read())
-        faults.count, faults.thread, outcome = 0, threading.get_ident(), "refused"
+        faults.begin_anew()
+        faults.thread, outcome = threading.get_ident(), "refused"
         try:
             launched = carry_out(*args, **options)
             outcome = "launched"
@@ -139,6 +144,18 @@ def merge(spec: dict[str, Any]) -> int:
     faults = Faults("merger", spec)
     faults.everywhere()
     merging.open = lambda *args: _File(faults, args)  # type: ignore[attr-defined]
+    save, faults.thread = merging.save, -1
+
+    def counted(**request: Any) -> Any:
+        """Only a request counts, not how the process came to be."""
+        faults.begin_anew()
+        faults.thread = None
+        try:
+            return save(**request)
+        finally:
+            faults.thread = -1
+
+    merging.TASKS["save"], merging._ABOUT[counted] = counted, "file"
     return merging.main()
 
 
