@@ -47,7 +47,7 @@ async def open_sheet(pilot) -> ResumeScreen:
 
 async def choose_local(pilot) -> None:
     """One rank, without torchrun: what the fixture's script can do."""
-    await press(pilot, "1", "tab", "tab", "tab", "right")
+    await press(pilot, "1")
     await until_shown(pilot, "[local]")
     await until_shown(pilot, "checks passed")
 
@@ -487,7 +487,7 @@ async def test_a_finished_training_says_so_and_one_key_starts_the_next_stage(
         assert "only the weights are taken: optimizer, schedule and data position start fresh" in shown
         shown = text_of(pilot.app)
         assert "stage sft, epoch 1, from its first row" in shown and "the weights of pretrain 0009" in shown
-        await press(pilot, "tab", "1", "tab", "tab", "tab", "right")
+        await press(pilot, "tab", "1")
         await until_shown(pilot, "[local]")
         await until_shown(pilot, "checks passed")
         await press(pilot, "enter")
