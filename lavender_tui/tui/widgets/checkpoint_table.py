@@ -112,10 +112,11 @@ def _ranks(one: Checkpoint) -> Cell:
 
 def _why(one: Checkpoint, is_default: bool, bad: str | None) -> Cell:
     doubt = f": {text.clean(bad, 300)}" if bad is not None else ""
-    notes = (*one.warnings, *one.rank_states.problems)
+    refusals, notes = one.rank_states.problems, text.clean("; ".join((*one.warnings, *one.rank_states.problems)), 300)
+    if is_default and refusals and not doubt:
+        return Cell(f"← its rank states can't be merged: {text.clean(refusals[0], 300)}", "warn")
     if is_default:
-        note = f": {text.clean(notes[0], 300)}" if notes else ""
-        return Cell(f"← resumes here{doubt or note}", "accent")
+        return Cell(f"← resumes here{doubt or (f': {notes}' if notes else '')}", "accent")
     if doubt and one.is_whole:
         return Cell(f"known to be bad{doubt}", "warn")
     if one.wholeness is Wholeness.UNREAD:
@@ -123,4 +124,4 @@ def _why(one: Checkpoint, is_default: bool, bad: str | None) -> Cell:
     why = why_passed_over(one)
     if why is not None:
         return Cell(text.clean(why, 300), "quiet")
-    return Cell(text.clean(notes[0], 300), "warn") if notes else Cell("")
+    return Cell(notes, "warn")
