@@ -16,7 +16,7 @@ from lavender_tui.config import SuperviseSettings, parse_world_sizes
 from lavender_tui.errors import AlreadyRunning, LavenderError
 from lavender_tui.launch import journal, keepers, living, stop
 from lavender_tui.launch.keepers import Post, Standing
-from lavender_tui.launch.record import LaunchRecord, read_launch
+from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
 from lavender_tui.launch.supervisor import ORPHANS_GRACE
 from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.model.plan import Proposal
@@ -105,17 +105,19 @@ class _Keeper:
     standing: Standing = field(init=False)
     index: Index = field(default_factory=Index)
     seen_alive: bool = False
+    ended_at: float = 0.0  # when its end was noticed, where nothing recorded it
+    begun_at: float = field(default_factory=time.time)
+    took_over: bool = False
     told: str = ""
 
     def run(self) -> int:
         self.begin()
         while True:
             self.wait_for_end()
-            if (newer := youngest(self.run_dir)) != self.run_dir:
+            if (newer := self.newest()) != self.run_dir:
                 self.follow(newer, "somebody else resumed it")
                 continue
-            ended = self.ended_run()
-            ending = self.ending(ended)
+            ending = self.ending(self.ended_run())
             decision = self.decide(ending)
             while decision.next is Next.RESUME:
                 why = self.attempt(decision)
@@ -149,6 +151,7 @@ class _Keeper:
 
     def begin(self) -> None:
         before = self.post.predecessor()
+        self.took_over = before is not None
         self.standing = Standing(run=self.run_dir, tries=self.limits.tries)
         if before is not None:
             self.standing = replace(before, run=self.run_dir, next_try_at=None)
@@ -160,7 +163,7 @@ class _Keeper:
             tries_used=self.standing.tries_used,
             backoff_seconds=self.limits.backoff_seconds,
             world_sizes=self.limits.world_sizes,
-            took_over=before is not None,
+            took_over=self.took_over,
         )
         self.tell(
             f"keeps {self.name} alive: {plural(self.limits.tries, 'try', 'tries')} in a row that save nothing new"
@@ -208,6 +211,12 @@ class _Keeper:
             self.tell(f"{self.name} isn't resumed: {clean(who, 80)} asked that it be left alone")
             raise _Left(STOPPED)
 
+    def newest(self) -> str:
+        """The run, or what somebody else started after its end, though that may have ended, too, by now."""
+        ended = read_exit(self.run_dir)
+        ended_at = ended.ended_at if ended is not None else self.ended_at
+        return youngest(self.run_dir, max(ended_at, 0.0 if self.took_over else self.begun_at))
+
     def wait_for_end(self) -> None:
         """Until no process of the run is left. Raises _Left."""
         while True:
@@ -216,7 +225,7 @@ class _Keeper:
             if record is None or record.leader is None or not living.belongs_here(record, self.run_dir):
                 run = run_at(self.run_dir, self.index)
                 if run is None or not run.is_alive:
-                    return
+                    break
                 self.seen_alive = True
                 self.alarm.sleep(LOOK_SECONDS)
             elif alive := living.recorded(record):
@@ -224,7 +233,8 @@ class _Keeper:
                 self.alarm.sleep(HEARTBEAT_SECONDS, until_ended=alive[:1])
                 self.count_progress()
             elif not self.end_what_is_left(record):
-                return
+                break
+        self.ended_at = time.time()
 
     def count_progress(self) -> None:
         """A try that saved something has all tries before it again, and everybody may see that at once."""
@@ -313,7 +323,7 @@ class _Keeper:
         Raises _Left where the keeping ends here.
         """
         self.wait_for_try(decision.wait_seconds)
-        if youngest(self.run_dir) != self.run_dir:
+        if self.newest() != self.run_dir:
             return None
         try:
             search = self.search()
@@ -333,7 +343,7 @@ class _Keeper:
         while (left := deadline - time.monotonic()) > 0:
             self.alarm.sleep(min(left, LOOK_SECONDS))
             self.heed_a_stop()
-            if youngest(self.run_dir) != self.run_dir:
+            if self.newest() != self.run_dir:
                 return
 
     def search(self) -> Search:
@@ -361,6 +371,8 @@ class _Keeper:
     def start(self, proposal: Proposal, search: Search) -> str | None:
         self.note("decided", next="start", why=search.why, passed_over=[list(one) for one in search.passed_over[:8]])
         self.heed_a_stop()
+        if self.newest() != self.run_dir:
+            return None
         self.stand(tries_used=self.standing.tries_used + 1, next_try_at=None)
         try:
             launched = carry_out(proposal)

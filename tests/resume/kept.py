@@ -45,7 +45,8 @@ print("up", flush=True)
 while True:
     if plan and control.get("dies"):
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(control.get("pace", 0.2))
+    saved = saved + 1 if "saved" in globals() else 1
+    time.sleep(control.get("pace", 0.2 if saved < 6 else 2.0))  # quick to begin, slow to be through
     count += 1
     name = f"pretrain-10-00-00-{count:04d}.pt"
     shutil.copy(os.path.join(shelf, name), os.path.join(run, name + ".tmp"))

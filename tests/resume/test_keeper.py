@@ -201,20 +201,25 @@ def test_a_stop_while_it_waits_for_its_next_try_ends_the_keeping(kept: Keep) -> 
 
 
 @pytest.mark.long
-def test_a_run_that_somebody_resumes_meanwhile_is_followed(kept: Keep) -> None:
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_run_that_somebody_resumes_meanwhile_is_followed(kept: Keep, has_ended: bool) -> None:
     run_dir = kept.start(2)
     kept.order(dies=True)
-    kept.supervise("--backoff", "2")
+    kept.supervise("--backoff", "6")
     kept.kill(run_dir)
     kept.wait_for_start(2)
-    kept.order(pace=0.1)
+    kept.order()
     words = (sys.executable, str(kept.script), str(kept.shelf))
     by_hand = carry_out(propose(Target(paths=(run_dir,)), Options(command=words, verify=False)))
-    kept.until(lambda: kept.keeper_of(by_hand.run_dir), what="it to be followed")
-    assert "somebody else resumed it" in kept.said() and len(kept.starts) == 3
-    kept.kill(by_hand.run_dir)
+    if has_ended:  # also where it died before the next try was due: it went on from there, not the one before
+        kept.wait_for_saves(by_hand.run_dir, 2)
+        kept.kill(by_hand.run_dir)
+    kept.until(lambda: "somebody else resumed it" in kept.said(), what="it to be followed")
+    if not has_ended:
+        assert len(kept.starts) == 3
+        kept.kill(by_hand.run_dir)
     kept.wait_for_saves(kept.wait_for_start(4), 1)
-    assert len(kept.runs) == 4
+    assert len(kept.runs) == 4 and kept.froms[-1] == kept.saves(by_hand.run_dir)[-1]
 
 
 def test_what_outlived_its_leader_and_its_supervisor_is_ended_before_the_resume(kept: Keep) -> None:
@@ -307,6 +312,7 @@ def test_what_cannot_be_kept_is_refused_in_words(kept: Keep, tmp_path: Path) -> 
     before = path.read_text()
     here = os.uname().nodename
     path.write_text(before.replace(f'"host": "{here}"', '"host": "gpu-07"'))
+    kept.until(Path(run_dir, "exit.json").exists, what="its end to be recorded")
     Path(run_dir, "exit.json").unlink()
     refused = lavender("supervise", run_dir)
     assert refused.returncode == 1 and "started on gpu-07" in refused.stderr
