@@ -73,11 +73,11 @@ class Post:
     """The place of a keeper, while it is held."""
 
     def __init__(self, path: str, locks: Locks, token: str) -> None:
-        self.path, self._locks, self._token = path, locks, token
+        self.path, self._locks, self.token = path, locks, token
 
     def is_held(self) -> bool:
         """Say that the keeper lives; False where it was silent for so long that another one took over."""
-        return self._locks.refresh(self._token)
+        return self._locks.refresh(self.token)
 
     def predecessor(self) -> Standing | None:
         """Where one stood that was killed."""
@@ -102,23 +102,36 @@ def hold(run_dir: str) -> Iterator[Post]:
     can't be written to."""
     directory, name = place_of(run_dir)
     try:
-        with Locks(directory, f"{name}.lock") as locks:
-            post = Post(os.path.join(directory, name), locks, locks.take())
-            _unlink(f"{post.path}.leave")
-            try:
-                yield post
-            finally:
-                if post.is_held():  # else it is somebody else's by now
-                    for ending in ("json", "leave"):
-                        _unlink(f"{post.path}.{ending}")
-                locks.release(post._token)
+        locks = Locks(directory, f"{name}.lock")
+    except OSError as error:
+        raise _no_place(directory, error) from error
+    with locks:
+        post = _take(run_dir, os.path.join(directory, name), locks)
+        try:
+            yield post
+        finally:
+            if post.is_held():  # else it is somebody else's by now
+                for ending in ("json", "leave"):
+                    _unlink(f"{post.path}.{ending}")
+            locks.release(post.token)
+
+
+def _take(run_dir: str, path: str, locks: Locks) -> Post:
+    try:
+        post = Post(path, locks, locks.take())
     except Taken as error:
         raise AlreadyRunning(
             f"it is kept alive already, {_who(error.found.holder)}", where=run_dir, hint="End that keeper first"
         ) from error
-    except PermissionError as error:
-        what = f"nothing can be written beside the runs ({error.strerror})"
-        raise LaunchFailed(what, where=directory, hint="Keep it alive as the user who owns the root") from error
+    except OSError as error:
+        raise _no_place(os.path.dirname(path), error) from error
+    _unlink(f"{path}.leave")
+    return post
+
+
+def _no_place(directory: str, error: OSError) -> LaunchFailed:
+    what = f"nothing can be written beside the runs ({error.strerror or error})"
+    return LaunchFailed(what, where=directory, hint="Make room, or keep it alive as the user who owns the root")
 
 
 def _who(holder: Holder | None) -> str:

@@ -321,15 +321,15 @@ def test_what_cannot_be_kept_is_refused_in_words(kept: Keep, tmp_path: Path) -> 
     assert refused.returncode == 1 and "Slurm" in refused.stderr and "Traceback" not in refused.stderr
 
 
-def test_without_a_right_to_write_beside_the_runs_nothing_is_kept(kept: Keep) -> None:
-    if os.getuid() == 0:
-        pytest.skip("nothing is forbidden to root")
+def test_where_nothing_can_be_written_beside_the_runs_nothing_is_kept(kept: Keep) -> None:
     run_dir = kept.start(1)
-    os.chmod(kept.root, 0o555)
-    try:
-        assert lavender("supervise", run_dir).returncode == 1
-    finally:
-        os.chmod(kept.root, 0o755)
+    hidden = Path(kept.root, ".lavender-tui")
+    shutil.rmtree(hidden)
+    hidden.write_text("mine")
+    for words in ((), ("--detach",)):
+        refused = lavender("supervise", run_dir, *words)
+        assert refused.returncode == 1 and "Traceback" not in refused.stderr
+        assert "be written" in refused.stderr and hidden.read_text() == "mine"
 
 
 def test_every_decision_is_in_the_journal_with_its_reason(kept: Keep) -> None:
