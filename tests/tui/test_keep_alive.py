@@ -36,7 +36,7 @@ def one_run(tmp_path: Path, nothing_survives: object) -> Iterator[Path]:
 async def launch(pilot, *, keep: bool):
     await open_sheet(pilot)
     await choose_local(pilot)
-    await press(pilot, "tab")
+    pilot.app.screen.query_one("#row-keep_alive").focus()
     assert "keep_alive   [no] yes" in text_of(pilot.app)
     if keep:
         await press(pilot, "right")
