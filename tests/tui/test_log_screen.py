@@ -58,7 +58,7 @@ async def test_torchruns_own_traceback_is_named_as_such(play: Play, root: Path) 
         assert text_of(pilot.app).count("torchrun's own") == 1
 
 
-@pytest.mark.parametrize("state", set(RunState) - {RunState.STOPPED})
+@pytest.mark.parametrize("state", [state for state in RunState if state is not RunState.STOPPED])
 def test_a_traceback_of_a_run_that_nobody_stopped_stands_for_itself(state: RunState) -> None:
     stopped = run("r", state=RunState.STOPPED)
     assert is_stop_of_torchrun(stopped, ["a", TORCHRUN]) and not is_stop_of_torchrun(stopped, ["ValueError"])

@@ -100,7 +100,9 @@ def test_a_training_that_begins_again_in_the_same_file_did_not_pause_over_night(
 
 @pytest.mark.parametrize("key", ["time", "timestamp", "ts", "_timestamp", "wall_time"])
 @pytest.mark.parametrize(
-    ("unit", "of"), [("seconds", float), ("milliseconds", lambda s: s * 1000), ("iso", None)], ids=lambda one: str(one)
+    ("unit", "of"),
+    [("seconds", float), ("milliseconds", lambda s: s * 1000), ("iso", None)],
+    ids=["seconds", "milliseconds", "iso"],
 )
 def test_times_are_read_as_other_programs_write_them(key: str, unit: str, of: object):
     from datetime import UTC, datetime
