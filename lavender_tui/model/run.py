@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from lavender_tui.model.usage import Usage
 
 RUN_NAME = re.compile(r"run-([0-9]{4})-([0-9]{2})-([0-9]{2})_([0-9]{2})-([0-9]{2})-([0-9]{2})")
+
+
+UNREAD_FORMAT = "…"
 
 
 class RunState(StrEnum):
@@ -134,6 +138,11 @@ class Run:
         return self.path
 
     @property
+    def is_unread(self) -> bool:
+        """Only its name is known: its state and all else that stands here mean nothing yet."""
+        return self.format == UNREAD_FORMAT
+
+    @property
     def stage(self) -> str | None:
         """Of its newest save; before the first one, the planned stage."""
         if self.newest is not None:
@@ -174,6 +183,22 @@ class Run:
     @property
     def reads_requests(self) -> bool:
         return self.begin is not None and self.begin.requests
+
+
+def unread_run(path: str, root: str) -> Run:
+    """A run of which only the name is known."""
+    name = os.path.basename(path)
+    return Run(
+        path=path,
+        root=root,
+        name=name,
+        format=UNREAD_FORMAT,
+        state=RunState.IDLE,
+        state_reason="reading …",
+        checkpoints=(),
+        newest=None,
+        started_at=started_at_from_name(name),
+    )
 
 
 @lru_cache(maxsize=16_384)

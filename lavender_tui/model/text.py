@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -185,6 +184,8 @@ def plural(number: int, noun: str, nouns: str | None = None) -> str:
 
 def strict_json(document: Any, *, indent: int | None = None) -> str:
     """Strict JSON: NaN and Infinity become null, lone surrogates U+FFFD."""
+    import json  # the first frame of the app has no use for it
+
     return json.dumps(_strict(document), indent=indent, ensure_ascii=False, allow_nan=False)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.run import Run
@@ -15,6 +17,18 @@ _SLACK_SECONDS = 2.0  # a file server may be that far ahead without a word
 def is_odd(moment: float, now: float) -> bool:
     """Is this instant (unix seconds, as `now`) in the future, or older than any checkpoint can be?"""
     return moment > now + _SLACK_SECONDS or moment < _EARLIEST
+
+
+def is_any_odd(runs: Iterable[Run], now: float) -> bool:
+    """Is the last save of any of these runs at such an instant? Asked of thousands, at each change."""
+    latest = now + _SLACK_SECONDS
+    for run in runs:
+        saved = run.last_save_at
+        if saved is None:
+            saved = last_save(run) if run.checkpoints else None
+        if saved is not None and not _EARLIEST <= saved <= latest:
+            return True
+    return False
 
 
 def since(moment: float | None, now: float) -> str:

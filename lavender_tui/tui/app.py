@@ -18,8 +18,7 @@ from lavender_tui.tui import clipboard, keys, themes
 from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
 from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
-from lavender_tui.tui.feed import Feed
-from lavender_tui.tui.messages import RunsChanged, WatchFailed
+from lavender_tui.tui.feed import Feed, RunsChanged, WatchFailed
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import DEFAULT_THEME, Look
@@ -69,6 +68,7 @@ class LavenderApp(App[int]):
         self.hint = hint
         self.feed = Feed(self.roots)
         self.snapshot: Snapshot | FirstLook | None = None
+        self._frozen = 0  # so many runs the collector of cycles passes by
         for theme in themes.THEMES:
             self.register_theme(theme)
         self.theme = self._wanted_theme()
@@ -94,8 +94,11 @@ class LavenderApp(App[int]):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Keys, clicks and the palette all come through here: read-only, no screen can forget that it is."""
-        if not self.may(action if isinstance(action, str) else action[1]):
+        name = action if isinstance(action, str) else action[1]
+        if not self.may(name):
             return False
+        if isinstance(self.screen, RunsScreen) and self.screen.puts_off(name):
+            return True
         return await super().run_action(action, default_namespace, namespaces)
 
     def get_default_screen(self) -> RunsScreen:
@@ -112,7 +115,8 @@ class LavenderApp(App[int]):
 
     def on_mount(self) -> None:
         self.feed.start()
-        self.feed.attach(self.post_message)
+        if not self.feed.attach(self.post_message):
+            self.call_after_refresh(self.feed.go_on)
         restore_on_signals(self)
         for notice in self._notices:
             self.notify(clean(notice, 300), title="settings", severity="warning", timeout=10, markup=False)
@@ -125,7 +129,11 @@ class LavenderApp(App[int]):
         if self.snapshot is not None and message.snapshot.sequence <= self.snapshot.sequence:
             return
         if self.snapshot is None:
-            self.call_after_refresh(gc.enable)  # off since the start: see tui/start.py
+            self.call_after_refresh(self._painted)
+        if len(message.snapshot.runs) > 2 * self._frozen or not message.snapshot.is_complete:
+            # Thousands of runs stay; a collector that looks through them all takes a third of a second, at any key.
+            self._frozen = len(message.snapshot.runs)
+            gc.freeze()
         self.snapshot = message.snapshot
         self.runs = message.snapshot.runs
         if message.snapshot.is_complete:
@@ -134,6 +142,11 @@ class LavenderApp(App[int]):
             show = getattr(screen, "show_snapshot", None)
             if show is not None and screen.is_mounted:
                 show(message.snapshot)
+
+    def _painted(self) -> None:
+        """The first rows are on the screen."""
+        gc.enable()  # off since the start: see tui/start.py
+        self.feed.go_on()
 
     def on_watch_failed(self, message: WatchFailed) -> None:
         for screen in self.screen_stack:

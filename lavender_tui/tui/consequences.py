@@ -7,10 +7,11 @@ from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.plan import Check, Policy, ResumePlan, Verdict
 from lavender_tui.model.rank_state import owned_splits
 from lavender_tui.model.topology import same_batches_everywhere
-from lavender_tui.tui.themes import VERDICT_GLYPHS, VERDICT_INKS
 
 Span = tuple[str, str]
 _LABEL = 10
+VERDICT_GLYPHS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
+VERDICT_INKS = {Verdict.PASS: "good", Verdict.WARN: "warn", Verdict.REFUSE: "bad"}
 _MOST_RANKS, _MOST_MARKS = 8, 8
 
 

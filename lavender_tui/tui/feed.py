@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from textual.message import Message
+
 from lavender_tui.errors import LavenderError
-from lavender_tui.tui.messages import RunsChanged, WatchFailed
 
 if TYPE_CHECKING:
-    from textual.message import Message
-
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot, Watcher
 
-Post = Callable[["Message"], bool]
+Post = Callable[[Message], bool]
+FRAME_SECONDS = 1.0  # the longest that the first frame is waited for
+
+
+@dataclass
+class RunsChanged(Message, bubble=False):
+    """The watcher saw the roots again; `snapshot.sequence` grows."""
+
+    snapshot: Snapshot | FirstLook
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer snapshot holds everything of an older one that still waits."""
+        return isinstance(message, RunsChanged)
+
+
+@dataclass
+class WatchFailed(Message, bubble=False):
+    """Watching could not begin; `reason` is one sentence."""
+
+    reason: str
 
 
 class Feed:
     """Owns the watcher. It is imported and started in a daemon thread: the first frame never waits for it.
 
-    `start` may come before `attach`, that is, before there is an app: the newest message is kept until then.
+    `start` may come before `attach`, that is, before there is an app: the newest message is kept until then. First
+    come the names of the runs, which cost nothing. What else there is to know of them, and the modules that tell it,
+    waits for `go_on`: two threads that import take turns, and the first frame would be the one that waits.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
@@ -29,6 +50,7 @@ class Feed:
         self._lock = threading.Lock()
         self._post: Post | None = None
         self._kept: Message | None = None
+        self._may_go_on = threading.Event()
         self._watcher: Watcher | None = None
         self._is_started = False
         self._is_closed = False
@@ -39,15 +61,19 @@ class Feed:
             self._is_started = True
             threading.Thread(target=self._begin, name="lavender-feed", daemon=True).start()
 
-    def attach(self, post: Post) -> None:
-        """Messages go there from now on."""
+    def attach(self, post: Post) -> bool:
+        """Messages go there from now on; was there one already?"""
         with self._lock:
             self._post, kept, self._kept = post, self._kept, None
-        if kept is not None:
-            post(kept)
+        return kept is not None and post(kept)
+
+    def go_on(self) -> None:
+        """The first frame is painted."""
+        self._may_go_on.set()
 
     def close(self) -> None:
         """No snapshot is delivered after this."""
+        self._may_go_on.set()
         with self._lock:
             self._is_closed = True
             watcher, self._watcher = self._watcher, None
@@ -63,21 +89,33 @@ class Feed:
 
     def _begin(self) -> None:
         try:
-            from lavender_tui.tui.first_look import look
-            from lavender_tui.watch.index import Index
+            from lavender_tui.tui.first_look import names_under
 
-            index = Index()
-            self._deliver(look(self._roots, index))
-            from lavender_tui.watch.observe import Watcher
-
-            watcher = Watcher(self._roots, self._deliver, index=index)
-            with self._lock:
-                if self._is_closed:
-                    return
-                self._watcher = watcher
-            watcher.start()
+            if (names := names_under(self._roots)).runs:
+                self._deliver(names)
+            self._may_go_on.wait(FRAME_SECONDS)
+            self._watch()
         except (LavenderError, OSError, ImportError) as error:
             self._send(WatchFailed(str(error)))
+
+    def _watch(self) -> None:
+        # the pane says it with the next rows, and the loop, which would import it then, isn't the place to
+        import lavender_tui.tui.outlook
+        import lavender_tui.tui.stop_choices
+        import lavender_tui.tui.widgets.curve  # noqa: F401
+        from lavender_tui.tui.first_look import look
+        from lavender_tui.watch.index import Index
+
+        index = Index()
+        self._deliver(look(self._roots, index))
+        from lavender_tui.watch.observe import Watcher
+
+        watcher = Watcher(self._roots, self._deliver, index=index)
+        with self._lock:
+            if self._is_closed:
+                return
+            self._watcher = watcher
+        watcher.start()
 
     def _deliver(self, snapshot: Snapshot | FirstLook) -> None:
         self._send(RunsChanged(snapshot))

@@ -1,7 +1,8 @@
-"""A first look at the roots, before the watcher is even imported: rows on the screen while it warms up.
+"""The first looks at the roots, before the watcher is even imported: rows on the screen while it warms up.
 
-Runs are listed by their names; the newest checkpoint of each is read only as long as that costs nothing one would feel.
-The watcher's own first snapshot replaces all of it a moment later.
+With the first frame come the names of the runs, and that they aren't read yet. Then every run is listed, and the newest
+checkpoint of each is read as long as that costs nothing one would feel. The watcher's own first snapshot replaces all
+of it a moment later.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lavender_tui.model.run import Run
+from lavender_tui.model.choosing import run_order
+from lavender_tui.model.run import RUN_NAME, Run, unread_run
 
 if TYPE_CHECKING:
     from lavender_tui.watch.index import Index
 
 READING_SECONDS = 0.01
+NAMES, LOOK = -2, -1  # sequence numbers of the first looks
+MOST_NAMES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +29,25 @@ class FirstLook:
     """What a snapshot of the watcher has, of an instant before it began."""
 
     runs: tuple[Run, ...]
-    sequence: int = -1
+    sequence: int = LOOK
     mode: str = ""
     notes: tuple[str, ...] = ()
     scanned_at: float = 0.0
     changed: frozenset[str] = field(default_factory=frozenset)
     is_complete: bool = False
+
+
+def names_under(roots: Sequence[str]) -> FirstLook:
+    """The directories right under the roots that have a run's name; nothing in them is looked at. Never raises."""
+    runs: list[Run] = []
+    for root in dict.fromkeys(roots):
+        try:
+            with os.scandir(root) as entries:
+                found = [one for one in entries if RUN_NAME.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        runs += [unread_run(os.path.join(root, one.name), root) for one in found[:MOST_NAMES]]
+    return FirstLook(runs=tuple(sorted(runs, key=run_order, reverse=True)), sequence=NAMES)
 
 
 def look(roots: Sequence[str], index: Index) -> FirstLook:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from lavender_tui.model.choosing import run_order
 from lavender_tui.model.run import Run, RunState
@@ -14,11 +15,10 @@ _MAX_DEPTH = 8  # deeper lineages are drawn at this depth: the name stays readab
 _URGENCY = (RunState.FAILED, RunState.STALLED, RunState.RUNNING, RunState.STOPPED, RunState.IDLE, RunState.FINISHED)
 
 
-@dataclass(frozen=True, slots=True)
-class ListRow:
+class ListRow(NamedTuple):
     """One line of the list: a run, how deep it is in its lineage, and how many runs hang under it.
 
-    `lead` is what stands before its name: the branches that it hangs on.
+    `lead` is what stands before its name: the branches that it hangs on. A tuple, for thousands are made at once.
     """
 
     run: Run
@@ -86,13 +86,19 @@ def arrange(runs: Iterable[Run], view: View, now: float = 0.0) -> list[ListRow]:
     seconds) is what the query's ages count from.
     """
     shown = _matching(runs, view.query, now) if view.query.strip() else list(runs)
-    children = {} if view.is_flat else _children(shown)
+    order = {run.key: run_order(run) for run in shown}
+    newest_first = sorted(shown, key=lambda run: order[run.key], reverse=True)
+    children = {} if view.is_flat else _children(newest_first)
     nested = {run.key for below in children.values() for run in below}
-    tops = [run for run in shown if run.key not in nested]
-    leads = {run.key: _lead(run, children, view.sorting) for run in tops}
+    tops = [run for run in newest_first if run.key not in nested] if nested else newest_first
+    sorting = view.sorting
+    key = (lambda run: order[run.key]) if sorting.key is run_order else sorting.key
     rows: list[ListRow] = []
-    for top in _sorted(tops, view, lambda run: leads[run.key]):
-        _append(top, children, view, rows)
+    for top in _sorted([(_lead(run, children, key, sorting), run) for run in tops], view):
+        if top.key in children:
+            _append(top, children, view, rows)
+        else:
+            rows.append(ListRow(top))
     return rows
 
 
@@ -103,11 +109,12 @@ def _matching(runs: Iterable[Run], query: str, now: float) -> list[Run]:
     return [run for run in runs if matches(run)]
 
 
-def _children(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def _children(newest_first: Sequence[Run]) -> dict[str, list[Run]]:
     """Source key → the runs resumed from it, oldest first; a circle of lineage is cut open."""
-    by_key = {run.key: run for run in runs}
+    resumed = [run for run in reversed(newest_first) if run.resumed_from is not None]
+    by_key = {run.key: run for run in newest_first} if resumed else {}
     children: dict[str, list[Run]] = {}
-    for run in sorted(runs, key=run_order):
+    for run in resumed:
         source = run.resumed_from.run if run.resumed_from else None
         if source in by_key and source != run.key and not _descends(by_key, source, run.key):
             children.setdefault(source, []).append(run)
@@ -127,11 +134,11 @@ def _descends(by_key: dict[str, Run], start: str, ancestor: str) -> bool:
     return False
 
 
-def _lead(top: Run, children: dict[str, list[Run]], sorting: Sorting) -> Any:
+def _lead(top: Run, children: dict[str, list[Run]], key: Callable[[Run], Any], sorting: Sorting) -> Any:
     """A lineage stands where its newest member would stand by age; by any other key, where its source does."""
-    if not sorting.newest_first:
-        return sorting.key(top)
-    keys = [key for run in _family(top, children) if (key := sorting.key(run)) is not None]
+    if not sorting.newest_first or top.key not in children:
+        return key(top)
+    keys = [found for run in _family(top, children) if (found := key(run)) is not None]
     return max(keys) if keys else None
 
 
@@ -143,12 +150,11 @@ def _family(top: Run, children: dict[str, list[Run]]) -> Iterable[Run]:
         waiting += children.get(run.key, [])
 
 
-def _sorted(runs: list[Run], view: View, key: Callable[[Run], Any]) -> list[Run]:
-    """Stable, ties by age; unknown values last in both directions."""
-    known = [run for run in sorted(runs, key=run_order, reverse=True) if key(run) is not None]
-    unknown = [run for run in sorted(runs, key=run_order, reverse=True) if key(run) is None]
-    known.sort(key=key, reverse=view.sorting.newest_first != view.is_reversed)
-    return known + unknown
+def _sorted(keyed: list[tuple[Any, Run]], view: View) -> list[Run]:
+    """Stable: ties stay in the order that they come in. Unknown values last in both directions."""
+    known = [one for one in keyed if one[0] is not None]
+    known.sort(key=itemgetter(0), reverse=view.sorting.newest_first != view.is_reversed)
+    return [run for _, run in known] + [run for key, run in keyed if key is None]
 
 
 def _append(top: Run, children: dict[str, list[Run]], view: View, rows: list[ListRow]) -> None:

@@ -1,4 +1,7 @@
-"""What threads tell the screens. Only handlers touch widgets; what comes late is dropped by its sequence number."""
+"""What threads tell the screens. Only handlers touch widgets; what comes late is dropped by its sequence number.
+
+What the watcher tells is in `feed`: the first frame needs nothing else.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,9 @@ if TYPE_CHECKING:
     from lavender_tui.model.disk import Fate
     from lavender_tui.model.log_errors import ErrorBlock
     from lavender_tui.model.plan import Proposal
-    from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.position import DataPosition
     from lavender_tui.tui.widgets.history_table import Happening
     from lavender_tui.tui.widgets.process_table import ProcessRow
-    from lavender_tui.watch.observe import Snapshot
-
-
-@dataclass
-class RunsChanged(Message, bubble=False):
-    """The watcher saw the roots again; `snapshot.sequence` grows."""
-
-    snapshot: Snapshot | FirstLook
-
-    def can_replace(self, message: Message) -> bool:
-        """A newer snapshot holds everything of an older one that still waits."""
-        return isinstance(message, RunsChanged)
-
-
-@dataclass
-class WatchFailed(Message, bubble=False):
-    """Watching could not begin; `reason` is one sentence."""
-
-    reason: str
 
 
 @dataclass

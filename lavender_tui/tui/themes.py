@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual.theme import Theme
 
 from lavender_tui.model.checkpoint import Wholeness
-from lavender_tui.model.plan import Verdict
 from lavender_tui.model.run import RunState
 
 # Blue and orange, not green and red: told apart by the colour-blind as well.
@@ -62,8 +61,6 @@ STATE_GLYPHS = {
     RunState.STOPPED: "■",
     RunState.IDLE: "○",
 }
-VERDICT_GLYPHS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
-VERDICT_INKS = {Verdict.PASS: "good", Verdict.WARN: "warn", Verdict.REFUSE: "bad"}
 WHOLENESS_GLYPHS = {Wholeness.WHOLE: "✓", Wholeness.WRITING: "…", Wholeness.UNREAD: "…"}
 
 

@@ -14,7 +14,16 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.job import NOT_ASKED, Job
 from lavender_tui.model.job import facts as job_facts
 from lavender_tui.model.kept import KeptBy
-from lavender_tui.model.run import RUN_NAME, EndFacts, LiveProcess, LossPoint, Run, RunState, started_at_from_name
+from lavender_tui.model.run import (
+    RUN_NAME,
+    UNREAD_FORMAT,
+    EndFacts,
+    LiveProcess,
+    LossPoint,
+    Run,
+    RunState,
+    started_at_from_name,
+)
 from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch.flags import flag_rank_states
@@ -27,7 +36,6 @@ from lavender_tui.watch.records import Papers
 from lavender_tui.watch.standing import NOTHING, Observed, Standing, standing, unseen, vanished
 from lavender_tui.watch.times import CLOCK_SLACK_SECONDS, Times
 
-UNREAD_FORMAT = "…"
 MAX_SHOWN_WARNINGS = 12
 NEWEST_TRIES = 3  # how many cut or foreign files are passed in the first pass, looking for one that is whole
 

@@ -12,8 +12,8 @@ from lavender_tui.model.text import clean
 from lavender_tui.watch.listing import may_hold_a_run
 
 MAX_DEPTH = 4  # levels below a root
-MAX_DIRECTORIES = 10_000  # looked into, over all roots
-MAX_RUNS = 5_000
+MAX_DIRECTORIES = 40_000  # looked into, over all roots
+MAX_RUNS = 20_000
 MAX_ENTRIES = 50_000  # of one directory
 _PASSED_BY = re.compile(r"\..*|__pycache__|node_modules|site-packages|rank[_-]?[0-9]+|ranks", re.IGNORECASE)
 _MARKS = ("launch.json", "resume.json")

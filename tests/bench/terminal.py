@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -39,6 +40,22 @@ class Terminal:
             if select.select([self.descriptor], [], [], 0.5)[0]:
                 written += os.read(self.descriptor, 65536)
         return time.perf_counter()
+
+    def cpu_seconds(self) -> float:
+        """What the program has used of the processors so far, all its threads together, to the nanosecond."""
+        spent = 0
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{self.pid}/task/{task}/schedstat") as times:
+                spent += int(times.read().split()[0])
+        return spent / 1e9
+
+    def read_for(self, seconds: float) -> bytes:
+        """What is written within that time."""
+        written, deadline = b"", time.perf_counter() + seconds
+        while (left := deadline - time.perf_counter()) > 0:
+            if select.select([self.descriptor], [], [], left)[0]:
+                written += os.read(self.descriptor, 65536)
+        return written
 
     def __enter__(self) -> Terminal:
         return self

@@ -15,7 +15,7 @@ from tests.bench.terminal import OURS, Terminal
 from tests.tui import runs
 
 RUNS, CHECKPOINTS, ROUNDS = 200, 10, 7
-MOST = 1.5
+MOST = 1.3
 BARE = """
 from textual.app import App
 from textual.widgets import DataTable
@@ -43,25 +43,35 @@ def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def seconds_to_rows(cache: Path, *arguments: str) -> float:
-    """From before the fork until the name of a run is on the terminal."""
+def until_rows(cache: Path, text: bytes, *arguments: str) -> tuple[float, float]:
+    """(seconds from before the fork until `text` is on the terminal, seconds of processor spent for that)."""
     with Terminal(cache, *arguments) as terminal:
-        return terminal.wait_for(b"run-2026-01-01_0") - terminal.started
+        at = terminal.wait_for(text)
+        return at - terminal.started, terminal.cpu_seconds()
 
 
 @pytest.mark.bench
 def test_first_rows(many_runs: Path, tmp_path: Path, record_property) -> None:
-    def ours_once() -> float:
-        return seconds_to_rows(tmp_path, OURS, str(many_runs))
+    """The goal is 1.3 times, of what the processors do: on a busy machine both wait for others."""
+    name, loss = b"run-2026-01-01_0", b"pretrain"
 
-    def bare_once() -> float:
-        return seconds_to_rows(tmp_path, BARE)
+    def ours_once(text: bytes) -> tuple[float, float]:
+        return until_rows(tmp_path, text, OURS, str(many_runs))
 
-    ours_once(), bare_once()  # compiles both once, as an installation does
-    pairs = [(ours_once(), bare_once()) for _ in range(ROUNDS)]
-    ours, bare = (min(column) for column in zip(*pairs, strict=True))
-    middle = statistics.median(one / other for one, other in pairs)
-    words = f"first rows {ours:.3f} s, bare Textual {bare:.3f} s: {ours / bare:.2f}x (median of pairs {middle:.2f}x)"
+    def bare_once() -> tuple[float, float]:
+        return until_rows(tmp_path, name, BARE)
+
+    ours_once(loss), bare_once()  # compiles both once, as an installation does
+    rounds = [(ours_once(name), bare_once(), ours_once(loss)) for _ in range(ROUNDS)]
+    (ours, ours_cpu), (bare, bare_cpu), (read, read_cpu) = (
+        tuple(min(one[part] for one in column) for part in (0, 1)) for column in zip(*rounds, strict=True)
+    )
+    middle = statistics.median(ours[1] / bare[1] for ours, bare, _ in rounds)
+    words = (
+        f"first rows {ours:.3f} s ({ours_cpu:.3f} s of processor), bare Textual {bare:.3f} s ({bare_cpu:.3f} s): "
+        f"{ours / bare:.2f}x, {ours_cpu / bare_cpu:.2f}x of processor (median {middle:.2f}x); "
+        f"with what the newest checkpoints hold {read:.3f} s ({read_cpu:.3f} s)"
+    )
     record_property("first_paint", words)
     print(words)
-    assert ours <= MOST * bare, words
+    assert middle <= MOST, words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.reactive import var
@@ -10,10 +11,12 @@ from textual.reactive import var
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui.listing import SORTINGS, View
-from lavender_tui.tui.messages import FilterTyped, ViewsRead
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.run_table import RunTable
+
+if TYPE_CHECKING:
+    from lavender_tui.tui.messages import FilterTyped, ViewsRead
 
 _LOOKS = ("filter", "sort", "reverse", "flat", "mark", "next_view")
 
@@ -129,6 +132,7 @@ class ListView(RunActions):
     def read_views(self) -> None:
         """Those of the settings, then the saved ones."""
         from lavender_tui.tui import views
+        from lavender_tui.tui.messages import ViewsRead
 
         self.post_message(ViewsRead({**views.parse(self.lavender.look.views), **views.load()}))
 
@@ -166,6 +170,7 @@ class ListView(RunActions):
     @work(thread=True, group="views", exit_on_error=False)
     def _save_view(self, name: str, query: str) -> None:
         from lavender_tui.tui import views
+        from lavender_tui.tui.messages import ViewsRead
 
         try:
             views.save(name, query)

@@ -1,4 +1,7 @@
-"""What can be done with a run, the same from the list and from its page: resume, stop, log, copy."""
+"""What can be done with a run, the same from the list and from its page: resume, stop, log, copy.
+
+What a key needs is imported when it is pressed: the first frame has no use for it.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,22 @@ from textual import on, work
 from textual.worker import Worker, WorkerState
 
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
-from lavender_tui.model.plan import Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
-from lavender_tui.tui.consequences import launched_words
-from lavender_tui.tui.messages import ResumeEnded
-from lavender_tui.tui.origin import origin
-from lavender_tui.tui.screens.ask import Ask
-from lavender_tui.tui.screens.deep_look import before_launch
 from lavender_tui.tui.screens.stop_actions import StopActions
-from lavender_tui.tui.stop_choices import may_be_stopped
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
+    from lavender_tui.model.plan import Proposal
+    from lavender_tui.tui.messages import ResumeEnded
 
 _LONGER = 8.0  # seconds for a toast with something to read
 
 
 def refusal_words(proposal: Proposal) -> str:
     """The first thing that refuses, with its remedy."""
+    from lavender_tui.model.plan import Verdict
+
     for check in proposal.checks:
         if check.verdict is Verdict.REFUSE:
             return ". ".join(part.rstrip(".") for part in (check.what, check.evidence, check.remedy) if part)
@@ -37,6 +37,8 @@ def refusal_words(proposal: Proposal) -> str:
 
 def resumed_before(proposal: Proposal) -> str:
     """The warning that the run was resumed already; empty where it was not."""
+    from lavender_tui.model.plan import Verdict
+
     found = (check for check in proposal.checks if check.id == "source.resumed" and check.verdict is Verdict.WARN)
     return next((f"{check.what}; {check.remedy}" if check.remedy else check.what for check in found), "")
 
@@ -66,11 +68,12 @@ class RunActions(StopActions, inherit_bindings=False):
         if action in ("resume", "resume_now", "log", "next_error", "copy_of_run", "open"):
             return run is not None
         if action == "stop":
-            return run is not None and may_be_stopped(run)
+            return run is not None and self.may_be_stopped(run)
         return True
 
     def action_resume(self) -> None:
         """The sheet for this run; a launch brings the cursor to the new run."""
+        from lavender_tui.tui.origin import origin
         from lavender_tui.tui.screens.resume import ResumeScreen
 
         if self.cursor_run is not None:
@@ -82,6 +85,8 @@ class RunActions(StopActions, inherit_bindings=False):
 
     def action_resume_now(self) -> None:
         """With the defaults and no sheet; a refusal opens the sheet, where its reasons stand."""
+        from lavender_tui.tui.origin import origin
+
         if self.cursor_run is not None:
             self._begin_resume(origin(self.cursor_run, self.known_runs).path, again=False)
 
@@ -93,6 +98,9 @@ class RunActions(StopActions, inherit_bindings=False):
     @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
     def _resume_now(self, path: str, command: tuple[str, ...], world_size: int | None, again: bool) -> None:
         from lavender_tui.resume import Options, Target, carry_out, propose
+        from lavender_tui.tui.consequences import launched_words
+        from lavender_tui.tui.messages import ResumeEnded
+        from lavender_tui.tui.screens.deep_look import before_launch
 
         try:
             proposal = propose(Target(paths=(path,)), Options(command=command, world_size=world_size))
@@ -111,6 +119,8 @@ class RunActions(StopActions, inherit_bindings=False):
         self.post_message(ended)
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
+        from lavender_tui.tui.screens.ask import Ask
+
         if message.run_dir is not None:
             self.show_launched((message.run_dir, message.words))
             return

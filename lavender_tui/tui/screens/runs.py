@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _NARROW = 100
 GPU_SECONDS = 5.0
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
+_OF_A_RUN = ("resume", "resume_now", "log", "next_error", "copy_of_run", "open")
 _BARS = 6  # lines of the bars, the titles and some air
 _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
 
@@ -51,6 +52,7 @@ class RunsScreen(ListView, Screen[None]):
         self._mode = ""
         self._notes: tuple[str, ...] = ()
         self._awaited: str | None = None
+        self._put_off: str | None = None
         self._host = clean(socket.gethostname(), 24)
         self._gpus = ""
 
@@ -88,6 +90,7 @@ class RunsScreen(ListView, Screen[None]):
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """New facts: rows change in place, the cursor stays on its run."""
+        is_first = bool(self._runs) and self._runs[0].is_unread and self.query_one(RunTable).cursor_index == 0
         self._runs, self._mode = snapshot.runs, snapshot.mode
         fresh = [note for note in snapshot.notes if note not in self._notes]
         self._notes = snapshot.notes
@@ -95,6 +98,19 @@ class RunsScreen(ListView, Screen[None]):
             self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
         self.query_one(EmptyList).has_looked = True
         self._refresh_rows()
+        if self._put_off is not None:
+            self.call_later(self.app.run_action, self._put_off, self)
+            self._put_off = None
+        elif is_first and self._awaited is None:
+            self.query_one(RunTable).action_first()  # its run may have found its place below another one
+
+    def puts_off(self, action: str) -> bool:
+        """Where only the name of the run under the cursor is known, a key that acts on it is done when more is."""
+        run = self.cursor_run
+        if action not in _OF_A_RUN or run is None or not run.is_unread:
+            return False
+        self._put_off = action
+        return True
 
     def show_trouble(self, reason: str) -> None:
         """Watching could not begin: said in the list's place."""
@@ -192,7 +208,8 @@ class RunsScreen(ListView, Screen[None]):
 
     def watch_marked(self) -> None:
         if self.is_mounted:
-            self._refresh_rows()
+            self.query_one(RunTable).set_marked(self.marked)
+            self.query_one(KeyBar).recheck()
 
     def action_rescan(self) -> None:
         self.lavender.feed.rescan_soon()

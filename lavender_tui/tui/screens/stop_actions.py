@@ -14,15 +14,12 @@ from lavender_tui.errors import LavenderError
 from lavender_tui.model.ending import StopAt, request_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
-from lavender_tui.tui.messages import StopEnded
-from lavender_tui.tui.screens.ask import Ask
-from lavender_tui.tui.stop_choices import INTERRUPT, KILL, WITHDRAW, may_be_stopped
 
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
+    from lavender_tui.tui.messages import StopEnded
 
 _LONGER = 8.0  # seconds for a toast with something to read
-_ASKED = {KILL: "Killing", INTERRUPT: "Interrupting"}
 
 
 class StopActions(Screen[None], inherit_bindings=False):
@@ -36,22 +33,36 @@ class StopActions(Screen[None], inherit_bindings=False):
     def cursor_run(self) -> Run | None:
         raise NotImplementedError
 
+    def may_be_stopped(self, run: Run) -> bool:
+        """Is there something to choose? Nothing is known of a run that isn't read yet."""
+        if run.is_unread:
+            return False
+        from lavender_tui.tui.stop_choices import may_be_stopped
+
+        return may_be_stopped(run)
+
     def action_stop(self) -> None:
         """Asks how; nothing is done before that is answered."""
         from lavender_tui.tui.screens.stop import StopBox
 
         run = self.cursor_run
-        if run is not None and may_be_stopped(run):
+        if run is not None and self.may_be_stopped(run):
             self.app.push_screen(StopBox(run, grace=self.lavender.grace_seconds), partial(self._stop_answered, run))
 
     def _stop_answered(self, run: Run, answer: str | None) -> None:
+        from lavender_tui.tui.stop_choices import INTERRUPT, KILL, WITHDRAW
+
         if not answer:
             words = "It has ended" if answer is None else "Left as it is"
             self.notify(clean(run.name, 80), title=words, markup=False)
         elif answer == WITHDRAW or answer in set(StopAt):
             self._request(run, answer)
         else:
-            self.notify(clean(run.name, 80), title=_ASKED.get(answer, "Stopping"), markup=False)
+            self.notify(
+                clean(run.name, 80),
+                title={KILL: "Killing", INTERRUPT: "Interrupting"}.get(answer, "Stopping"),
+                markup=False,
+            )
             self._stop(run, answer, False)
 
     def _stop(self, run: Run, how: str, unrecorded: bool) -> None:
@@ -63,6 +74,8 @@ class StopActions(Screen[None], inherit_bindings=False):
         from lavender_tui.launch import stop
         from lavender_tui.launch.left_over import end_left_over
         from lavender_tui.launch.stopping import CannotRecord
+        from lavender_tui.tui.messages import StopEnded
+        from lavender_tui.tui.stop_choices import INTERRUPT, KILL
 
         try:
             if run.leftovers and not run.is_alive:  # the very processes that the box has shown
@@ -82,6 +95,8 @@ class StopActions(Screen[None], inherit_bindings=False):
     @work(thread=True, group="stop", exit_on_error=False)
     def _request(self, run: Run, answer: str) -> None:
         from lavender_tui.launch import ask_to_stop, withdraw
+        from lavender_tui.tui.messages import StopEnded
+        from lavender_tui.tui.stop_choices import WITHDRAW
 
         try:
             if answer != WITHDRAW:
@@ -94,6 +109,8 @@ class StopActions(Screen[None], inherit_bindings=False):
             self.post_message(StopEnded(run.key, words))
 
     def on_stop_ended(self, message: StopEnded) -> None:
+        from lavender_tui.tui.screens.ask import Ask
+
         if message.may_go_on is not None:
             ask = Ask("Stop it all the same?", detail=message.words, yes="stop it all the same")
             self.app.push_screen(ask, partial(self._stop_unrecorded, message.run_path, message.may_go_on))

@@ -155,6 +155,10 @@ class LineTable(ScrollView, can_focus=True):
         return self._keys[self._cursor] if self._keys else None
 
     @property
+    def cursor_index(self) -> int:
+        return self._cursor
+
+    @property
     def keys(self) -> Sequence[str]:
         return self._keys
 

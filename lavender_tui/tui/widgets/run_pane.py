@@ -1,4 +1,7 @@
-"""Below the list: the run under the cursor, why it is in its state, its loss, and where a resume would start."""
+"""Below the list: the run under the cursor, why it is in its state, its loss, and where a resume would start.
+
+What is said of a run that was read is imported when there is one: the first frame has only names.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,10 @@ from textual.widget import Widget
 
 from lavender_tui.model import text
 from lavender_tui.model.ending import stopping_words
-from lavender_tui.model.kept import kept_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
-from lavender_tui.tui.outlook import follower_lines, outlook
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
-from lavender_tui.tui.usage_words import usage_line
-from lavender_tui.tui.widgets.curve import draw
 from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
 from lavender_tui.tui.widgets.lines import wrap_spans
 from lavender_tui.tui.widgets.run_table import short_loss
@@ -64,6 +63,10 @@ class RunPane(Widget):
         width, height = self.size.width, self.size.height
         if run is None or width < 4 or height < 1:
             return []
+        if run.is_unread:
+            return [[(" " + text.clean(run.name, 80), "strong"), (f"   {run.state_reason}", "quiet")]]
+        from lavender_tui.tui.outlook import follower_lines, outlook
+
         facts, followers = (
             outlook(run, readonly=getattr(self.app, "is_readonly", False)),
             follower_lines(self._followers),
@@ -84,6 +87,8 @@ class RunPane(Widget):
         followers = _fitting(self._followers, height - len(wrapped))
         wrapped = wrapped[: height - len(followers)] + [_cut(line, room - 1) for line in followers]
         if run.usage is not None and len(wrapped) < height:
+            from lavender_tui.tui.usage_words import usage_line
+
             wrapped.append(_cut([("  uses ", "quiet"), (usage_line(run.usage), "")], room - 1))
         rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height)]
         left: list[list[Span]] = beside or [[(" ", "")]] * height
@@ -108,6 +113,8 @@ class RunPane(Widget):
             (_dated(reason, when, run), ""),
         ]
         if run.keeper is not None:
+            from lavender_tui.model.kept import kept_words
+
             ink = "warn" if run.keeper.is_alive is False else "quiet"
             head.append((f"   {kept_words(run.keeper, time.time())}", ink))
         if due := ages.next_save(run, time.time()):
@@ -116,6 +123,8 @@ class RunPane(Widget):
         return head
 
     def _curve(self, run: Run, width: int, height: int) -> list[list[Span]]:
+        from lavender_tui.tui.widgets.curve import draw
+
         room = min(_CURVE_MOST, width - _LABEL - 5)
         points = [(point.step, point.loss) for point in run.losses]
         curve = draw(points, room, height) if len(finite(points)) > 1 else None
@@ -140,6 +149,8 @@ def _dated(reason: str, when: str, run: Run) -> str:
 
 def _fitting(followers: Sequence[Run], room: int) -> list[list[Span]]:
     """Who carried it on, in full where there is room, else in one line with how many they are."""
+    from lavender_tui.tui.outlook import follower_lines
+
     lines = follower_lines(followers)
     return lines if len(lines) <= room else follower_lines(followers, 0)
 

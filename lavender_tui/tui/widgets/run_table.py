@@ -76,9 +76,14 @@ class RunTable(LineTable):
         self._view = view
         self._name_width = _name_width(rows)
         now = time.time()
-        is_odd = any((at := ages.last_save(row.run)) is not None and ages.is_odd(at, now) for row in rows)
+        is_odd = ages.is_any_odd([row.run for row in rows], now)
         self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
         self.set_keys([row.run.key for row in rows])
+
+    def set_marked(self, marked: frozenset[str]) -> None:
+        """Other runs are marked, nothing else has changed."""
+        self._marked = marked
+        self.recheck()
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -111,7 +116,7 @@ class RunTable(LineTable):
 
 
 def _name_width(rows: Sequence[ListRow]) -> int:
-    widest = max((len(row.run.name) + 2 + 2 * row.depth for row in rows), default=_NAME_LEAST)
+    widest = max([len(row.run.name) + 2 + 2 * row.depth for row in rows], default=_NAME_LEAST)
     return max(_NAME_LEAST, min(_NAME_MOST, widest))
 
 
@@ -129,6 +134,8 @@ def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
 def run_cells(row: ListRow, now: float, *, is_marked: bool = False) -> Mapping[str, Cell]:
     """What a run's line says at the time `now` (unix seconds)."""
     run, newest = row.run, row.run.newest
+    if run.is_unread:
+        return {"name": _name(row, is_marked), "started": _since(run.started_at, now, "quiet"), **_UNREAD}
     is_quiet = run.state not in _ALIVE
     return {
         "name": _name(row, is_marked),
@@ -169,14 +176,15 @@ def _why(run: Run, now: float) -> Cell:
 
 _CONTENT = ("stage", "epoch", "saves", "loss", "left", "step", "lr")
 _NOTHING: Mapping[str, Cell] = {key: Cell(text.NONE, "faint") for key in _CONTENT}
-_UNREAD: Mapping[str, Cell] = {key: Cell("…", "faint") for key in _CONTENT}
+_WAITING: Mapping[str, Cell] = {key: Cell("…", "faint") for key in _CONTENT}
+_UNREAD: Mapping[str, Cell] = {**_WAITING, "state": Cell("…", "faint")}
 
 
 def _unsaved(run: Run) -> Mapping[str, Cell]:
     """Without a checkpoint that was read: what the names of the files, or of the one it began from, tell."""
     unread = [one for one in run.checkpoints if one.wholeness is Wholeness.UNREAD]
     if unread:
-        return {**_UNREAD, **_named(unread[-1].name_stage, unread[-1].name_save_count)}
+        return {**_WAITING, **_named(unread[-1].name_stage, unread[-1].name_save_count)}
     source = run.resumed_from.checkpoint if run.resumed_from and not run.checkpoints else None
     stage, _ = parse_name(source.rsplit("/", 1)[-1]) if source else (None, None)
     stage = run.stage or stage
