@@ -19,7 +19,7 @@ from lavender_tui.model.run import RUN_NAME, Run, unread_run
 if TYPE_CHECKING:
     from lavender_tui.watch.index import Index
 
-READING_SECONDS = 0.01
+READING_SECONDS = 0.03
 NAMES, LOOK = -2, -1  # sequence numbers of the first looks
 MOST_NAMES = 20_000
 
@@ -52,6 +52,7 @@ def names_under(roots: Sequence[str]) -> FirstLook:
 
 def look(roots: Sequence[str], index: Index) -> FirstLook:
     """Every run under the roots, by name at least; what is read is remembered in `index`."""
+    import lavender_tui.checkpoints.reading  # noqa: F401  # not out of the time for reading
     from lavender_tui.watch.scan import in_order
     from lavender_tui.watch.survey import Survey
 

@@ -102,6 +102,16 @@ def arrange(runs: Iterable[Run], view: View, now: float = 0.0) -> list[ListRow]:
     return rows
 
 
+def stays_in_place(before: Run, after: Run, view: View) -> bool:
+    """Does a run that changed stand where it stood? With a query nobody knows before all are asked."""
+    return (
+        not view.query.strip()
+        and before.resumed_from == after.resumed_from
+        and run_order(before) == run_order(after)
+        and view.sorting.key(before) == view.sorting.key(after)
+    )
+
+
 def _matching(runs: Iterable[Run], query: str, now: float) -> list[Run]:
     from lavender_tui.model.query import compile_query  # only with a query: the first frame doesn't pay for it
 

@@ -30,7 +30,7 @@ SLICE_SECONDS = 0.05  # background reading makes way for events after this time
 PART_SECONDS = 0.3  # while there is much to read, a snapshot at most this often
 WALK_SECONDS = 5.0  # the roots are walked this often, whatever events say
 RELIST_SECONDS = 30.0  # every run is listed this often: a file overwritten in place moves no directory
-PROCESS_SECONDS = 5.0
+PROCESS_SECONDS, IDLE_PROCESS_SECONDS = 5.0, 10.0  # the second where nothing lives; a new run is asked about at once
 PROCESS_REST_SECONDS = 0.3  # between two searches in any case
 JOBS_REST_SECONDS = 1.0
 FAILURE_REST_SECONDS = 1.0
@@ -335,7 +335,7 @@ class Watcher:
                 self._troubles.pop("processes", None)
             except Exception as error:
                 self._troubles["processes"] = f"processes can't be looked up: {type(error).__name__}: {error}"
-            if self._search_now.wait(PROCESS_SECONDS):
+            if self._search_now.wait(PROCESS_SECONDS if self._survey.alive() else IDLE_PROCESS_SECONDS):
                 self._agenda.rest(PROCESS_REST_SECONDS)
 
     # Jobs of Slurm, on a thread of their own: a frozen controller takes 10 s to say nothing

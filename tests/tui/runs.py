@@ -126,13 +126,15 @@ def launched(
     source: Path | None = None,
     checkpoint: Path | None = None,
     world_size: int = 4,
+    leader: ProcessId | None = None,
 ) -> None:
-    """A launch record of a process that is gone."""
+    """A launch record, of a process that is gone where none is named."""
     run_dir.mkdir(parents=True, exist_ok=True)
     record = LaunchRecord(
         run_id=f"{run_dir.name}-0", run_dir=str(run_dir), backend="local", argv=tuple(command), command=tuple(command),
         cwd=str(run_dir.parent.parent), host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace(),
-        leader=ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time() - 3600, written_by="supervisor",
+        leader=leader or ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time() - 3600,
+        written_by="supervisor",
         resumed_from=Lineage(run=str(source), checkpoint=str(checkpoint) if checkpoint else None) if source else None,
         world_size=world_size,
     )  # fmt: skip

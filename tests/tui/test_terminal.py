@@ -165,11 +165,11 @@ def test_the_list_in_tmux(root: Path, tmp_path: Path, until: Callable[..., objec
 
     subprocess.run([*tmux, "new-session", "-d", "-x", "80", "-y", "24", *command], check=True, env=env)
     try:
-        until(lambda: "✗ failed" in pane(), what="the list")
+        until(lambda: "✗ failed" in pane() and "2.4000     3 h ago" in pane(), what="the list")
         row = next(line for line in pane().splitlines() if line.startswith("▌▾ run-2026-04-24_18-53-41"))
         assert row.split()[2:] == ["✗", "failed", "1/3", "0060", "2.4000", "3", "h", "ago"]
         subprocess.run([*tmux, "send-keys", "Enter"], check=True, env=env)
-        until(lambda: "resumes from pretrain 0060" in pane() and "✓ whole" in pane(), what="the run's page")
+        until(lambda: "resumes from pretrain 0060" in pane() and "1 Overview" in pane(), what="the run's page")
         subprocess.run([*tmux, "send-keys", "Escape"], check=True, env=env)
         until(lambda: "└ run-2026-04-25_09-12-07" in pane(), what="the list again")
         subprocess.run([*tmux, "send-keys", "r"], check=True, env=env)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _NARROW = 100
 GPU_SECONDS = 5.0
+_FEW = 64  # changed runs in one snapshot
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _OF_A_RUN = ("resume", "resume_now", "log", "next_error", "copy_of_run", "open")
 _BARS = 6  # lines of the bars, the titles and some air
@@ -91,13 +92,17 @@ class RunsScreen(ListView, Screen[None]):
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """New facts: rows change in place, the cursor stays on its run."""
         is_first = bool(self._runs) and self._runs[0].is_unread and self.query_one(RunTable).cursor_index == 0
+        has_same = len(self._runs) == len(snapshot.runs)
         self._runs, self._mode = snapshot.runs, snapshot.mode
         fresh = [note for note in snapshot.notes if note not in self._notes]
         self._notes = snapshot.notes
         for note in fresh:
             self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
         self.query_one(EmptyList).has_looked = True
-        self._refresh_rows()
+        if has_same and self._awaited is None and self._change_rows(snapshot.changed):
+            self._show_facts()
+        else:
+            self._refresh_rows()
         if self._put_off is not None:
             self.call_later(self.app.run_action, self._put_off, self)
             self._put_off = None
@@ -126,6 +131,15 @@ class RunsScreen(ListView, Screen[None]):
             self.query_one(EmptyList).show(bool(self._runs), self.view.query)
         if self._awaited is not None and table.go_to(self._awaited):
             self._awaited = None
+        self._show_facts()
+
+    def _change_rows(self, changed: frozenset[str]) -> bool:
+        """Where a few runs changed and all stay in their places, thousands of others needn't be put in order again."""
+        if not 0 < len(changed) <= _FEW:
+            return False
+        return self.query_one(RunTable).change_runs({run.key: run for run in self._runs if run.key in changed})
+
+    def _show_facts(self) -> None:
         self._show_top()
         self._show_pane()
         self.query_one(KeyBar).recheck()

@@ -184,7 +184,7 @@ class LineTable(ScrollView, can_focus=True):
 
     def recheck(self) -> None:
         """Repaint the visible lines whose cells changed, and forget the others."""
-        visible = range(self.scroll_offset.y, self.scroll_offset.y + self.size.height)
+        visible = range(self.scroll_offset.y, self.scroll_offset.y + self.size.height - HEAD)
         kept: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
         for index in visible:
             known = self._lines.get(index)

@@ -12,7 +12,7 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
-from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.listing import ListRow, View, stays_in_place
 from lavender_tui.tui.proof_words import proof_line, proof_mark
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink, state_words
 from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
@@ -79,6 +79,18 @@ class RunTable(LineTable):
         is_odd = ages.is_any_odd([row.run for row in rows], now)
         self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
         self.set_keys([row.run.key for row in rows])
+
+    def change_runs(self, changed: Mapping[str, Run]) -> bool:
+        """Take over what changed of runs that are shown and stay in their places; False where some don't."""
+        places = [(at, changed[key]) for at, key in enumerate(self._keys) if key in changed]
+        if len(places) < len(changed) or ages.is_any_odd(changed.values(), time.time()):
+            return False
+        if not all(stays_in_place(self._rows[at].run, run, self._view) for at, run in places):
+            return False
+        for at, run in places:
+            self._rows[at] = self._rows[at]._replace(run=run)
+        self.recheck()
+        return True
 
     def set_marked(self, marked: frozenset[str]) -> None:
         """Other runs are marked, nothing else has changed."""
