@@ -16,7 +16,6 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.listing import arrange, continuations, counts
-from lavender_tui.tui.messages import GpusSeen
 from lavender_tui.tui.screens.list_view import ListView
 from lavender_tui.tui.widgets.empty import EmptyList
 from lavender_tui.tui.widgets.hint import HintLine
@@ -29,6 +28,7 @@ from lavender_tui.tui.widgets.top_bar import TopBar, count_spans
 
 if TYPE_CHECKING:
     from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.tui.messages import GpusSeen
     from lavender_tui.watch.observe import Snapshot
 
 _NARROW = 100
@@ -76,6 +76,7 @@ class RunsScreen(ListView, Screen[None]):
 
     @work(thread=True, exclusive=True, group="gpus", exit_on_error=False)
     def _look_at_gpus(self) -> None:
+        from lavender_tui.tui.messages import GpusSeen
         from lavender_tui.tui.usage_words import machine_gpus
         from lavender_tui.watch.devices import devices_in_use
 
