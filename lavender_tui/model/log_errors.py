@@ -85,8 +85,8 @@ class ErrorBlock:
 
     @property
     def words(self) -> str:
-        """ "rank 1 RuntimeError: boom"."""
-        return self.head if self.rank is None else f"rank {self.rank} {self.head}"
+        """ "rank 1: RuntimeError: boom"."""
+        return self.head if self.rank is None else f"rank {self.rank}: {self.head}"
 
 
 class _Open:

@@ -17,8 +17,8 @@ from lavender_tui.model.text import clean
 MOST_UP = 64  # lines that the cursor moves up at most; what stands higher is never rewritten
 _MOST_COLUMN = 4096
 _LONGEST_BAR = 1000
-# torchrun puts "[default0]:" before a line of rank 0, torch itself "[rank0]:", `srun --label` "0: ".
-PREFIX = re.compile(r"(?:\[[A-Za-z_]+[0-9]{1,6}\]:)+|\s{0,4}[0-9]{1,5}: ")
+# torchrun puts "[default0]:" before a line of rank 0, torch itself "[rank0]: ", `srun --label` "0: ".
+PREFIX = re.compile(r"(?:\[rank[0-9]{1,6}\]:(?: |$)|\[[A-Za-z_]+[0-9]{1,6}\]:)+|\s{0,4}[0-9]{1,5}: ")
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _STRING_START = re.compile(r"\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f]")

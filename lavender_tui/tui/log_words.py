@@ -44,7 +44,7 @@ def position_words(view: LogView, survey: Survey | None, *, short: bool = False)
 
 
 def error_words(found: LogSurveyed | None, is_long: bool) -> str:
-    """ "3 errors, first: rank 1 RuntimeError: boom (line 120,332)"; how to find any where nobody looked yet."""
+    """ "3 errors, first: rank 1: RuntimeError: boom (line 120,332)"; how to find any where nobody looked yet."""
     if found is None:
         return "e looks for errors" if is_long else ""
     if not found.error_count and not found.is_whole:
@@ -55,7 +55,7 @@ def error_words(found: LogSurveyed | None, is_long: bool) -> str:
 
 
 def found_words(error: ErrorBlock, line: int | None, place: str = "") -> str:
-    """ "error 2 of 3: rank 1 RuntimeError: boom (line 120,332)"."""
+    """ "error 2 of 3: rank 1: RuntimeError: boom (line 120,332)"."""
     where = f" (line {line:,})" if line is not None else ""
     return f"error{place}: {error.words}{where}"
 

@@ -94,7 +94,7 @@ def test_errors(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = time.perf_counter()
     found = survey(pager)
     seconds = time.perf_counter() - start
-    assert [block.words for block in found.errors] == ["rank 1 RuntimeError: boom"]
+    assert [block.words for block in found.errors] == ["rank 1: RuntimeError: boom"]
     with capsys.disabled():
         print(f"\nall errors of {GIGABYTES} GB and the number of each line  {seconds:.1f} s")
 

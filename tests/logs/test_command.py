@@ -61,13 +61,13 @@ def test_errors_are_printed_whole_with_their_line(run_dir: Path) -> None:
     told = call(run_dir, "--errors")
     assert told.returncode == 0
     assert told.stdout.splitlines() == [
-        "train.log line 24: rank 1 RuntimeError: boom",
+        "train.log line 24: rank 1: RuntimeError: boom",
         "    [default1]:Traceback (most recent call last):",
         "    [default1]:  File",
         "    [default1]:RuntimeError: boom",
         "",
     ]
-    assert "1 error: rank 1 RuntimeError: boom" in told.stderr
+    assert "1 error: rank 1: RuntimeError: boom" in told.stderr
 
 
 def test_lines_are_found_with_their_number(run_dir: Path) -> None:

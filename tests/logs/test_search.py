@@ -114,7 +114,7 @@ def test_a_traceback_over_the_border_of_pages_is_one_error(tmp_path: Path, shift
     path.write_bytes(filler + TRACEBACK.encode() + filler * 3 + b"Killed\n" + filler)
     pager = Pager(str(path))
     whole = survey(pager).errors
-    assert [block.words for block in whole] == ["rank 1 ValueError: deep", "Killed"]
+    assert [block.words for block in whole] == ["rank 1: ValueError: deep", "Killed"]
     assert whole[0].start == PAGE - shift and whole[0].end == whole[0].start + len(TRACEBACK)
     first = nearest(Errors(pager), pager.size, 0, forward=True)
     last = nearest(Errors(pager), pager.size, pager.size, forward=False)

@@ -9,6 +9,7 @@ import pytest
 from lavender_tui.logs.errors import feed
 from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder, Kind, kind_of, summary
 
+TOP = "Traceback (most recent call last):"
 CHAINED = """\
 Traceback (most recent call last):
   File "train.py", line 3, in main
@@ -74,7 +75,7 @@ def test_tracebacks_of_ranks_that_are_mixed_are_put_together() -> None:
     taken = {rank: iter(lines) for rank, lines in ranks.items()}
     text = "".join(next(taken[rank]) + "\n" for rank in turns)
     found = find(text)
-    assert sorted(block.words for block in found) == [f"rank {rank} RuntimeError: boom" for rank in range(3)]
+    assert sorted(block.words for block in found) == [f"rank {rank}: RuntimeError: boom" for rank in range(3)]
     assert {block.rank for block in found} == {0, 1, 2}
 
 
@@ -102,6 +103,15 @@ def test_a_group_of_exceptions_is_one_error() -> None:
     )
     (block,) = find(text + "next\n")
     assert block.head.startswith("ExceptionGroup") and lines_of(block, text) == text
+
+
+@pytest.mark.parametrize("mark", ["[rank0]: ", "[default0]:[rank0]: "])
+def test_torch_puts_a_space_after_its_mark(mark: str) -> None:
+    last = "RuntimeError: [/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1234"
+    lines = (TOP, '  File "train.py", line 9, in <module>', "    loss.backward()", last)
+    text = "".join(f"{mark}{line}\n" for line in lines)
+    (block,) = find(text + f"{mark.rstrip()}\n{mark}step 3\n")
+    assert block.words == f"rank 0: {last}" and lines_of(block, text) == text
 
 
 def test_a_traceback_that_is_cut_off_is_an_error_nevertheless() -> None:
@@ -165,4 +175,4 @@ def test_what_only_speaks_of_errors(line: str) -> None:
 def test_the_words_that_sum_up() -> None:
     assert summary(0, "") == "no error" and summary(0, "", is_whole=False) == "no error so far"
     assert summary(1, "Killed") == "1 error: Killed"
-    assert summary(3, "rank 1 RuntimeError: boom") == "3 errors, first: rank 1 RuntimeError: boom"
+    assert summary(3, "rank 1: RuntimeError: boom") == "3 errors, first: rank 1: RuntimeError: boom"

@@ -45,7 +45,7 @@ def view_of(pilot: Pilot[int]) -> LogView:
 
 
 async def surveyed(pilot: Pilot[int]) -> None:
-    await until_shown(pilot, "1 error: rank 1 RuntimeError: boom")  # type: ignore[arg-type]
+    await until_shown(pilot, "1 error: rank 1: RuntimeError: boom")  # type: ignore[arg-type]
 
 
 async def test_the_tail_then_any_place_of_the_file(play: Play, root: Path, log: Path) -> None:
