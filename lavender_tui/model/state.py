@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.ending import StopRequest, request_words, stopped_words
+from lavender_tui.model.ending import StopAt, StopRequest, request_words, stopped_words
 from lavender_tui.model.rhythm import Rhythm
 from lavender_tui.model.run import EndFacts, LiveProcess, RunState
 
@@ -112,7 +112,7 @@ def _by_record(facts: RunFacts) -> tuple[RunState, str] | None:
     if end is None:
         return None
     if end.stop_requested:
-        return RunState.STOPPED, stopped_words(end, facts.newest)
+        return _through_when_asked(facts, end) or (RunState.STOPPED, stopped_words(end, facts.newest))
     for name, (number, words) in _ASKING.items():
         # A training that catches the signal and ends by itself says so by its exit code, as a shell does.
         if end.signal == name or (end.signal is None and end.exit_code == 128 + number):
@@ -121,6 +121,15 @@ def _by_record(facts: RunFacts) -> tuple[RunState, str] | None:
     if end.exit_code not in (0, None) or end.signal is not None:
         return RunState.FAILED, _failure(end)
     return None
+
+
+def _through_when_asked(facts: RunFacts, end: EndFacts) -> tuple[RunState, str] | None:
+    """A training that was asked to stop and has nothing left to do is finished."""
+    if (through := _by_content(facts)) is None:
+        return None
+    by = f" by {end.stop_by}" if end.stop_by else ""
+    where = f" {StopAt(end.stop_how).words}" if end.stop_how in tuple(StopAt) else ""
+    return through[0], f"{through[1]} (asked to stop{where}{by})"
 
 
 def _by_content(facts: RunFacts) -> tuple[RunState, str] | None:

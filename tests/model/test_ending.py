@@ -101,6 +101,21 @@ def test_what_became_of_it(end: EndFacts, newest: Checkpoint | None, words: str)
     assert decide_state(RunFacts(now=NOW, end=end, newest=newest)) == (RunState.STOPPED, words)
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (StopAt.EPOCH_END.value, "completed epoch 3 of 3 (asked to stop at the end of the epoch by ann@gpu-03)"),
+        ("graceful", "completed epoch 3 of 3 (asked to stop by ann@gpu-03)"),
+    ],
+)
+def test_a_training_that_was_through_when_it_stopped_is_finished(how: str, words: str) -> None:
+    end = asked(stop_how=how, stop_at="at the end of epoch 3", ended_at=NOW)
+    through = saved(1, epoch=3, epochs=3, epoch_complete=True)
+    assert decide_state(RunFacts(now=NOW, end=end, newest=through)) == (RunState.FINISHED, words)
+    before = saved(1, epoch=2, epochs=3, epoch_complete=True)
+    assert decide_state(RunFacts(now=NOW, end=end, newest=before))[0] is RunState.STOPPED
+
+
 def test_a_live_run_says_what_it_is_asked_for() -> None:
     request = StopRequest(what=StopAt.EPOCH_END, asked_at=NOW, who="ann@gpu-03")
     _, reason = decide_state(RunFacts(now=NOW, processes=LIVE, request=request))
