@@ -69,6 +69,9 @@ def show(proposal: Proposal, *, as_json: bool) -> None:
     elif proposal.plan is not None:
         for name, value in lines(proposal.plan):
             print(f"{name:<12}{value}")
+        from lavender_tui.resume.as_command import resume_command
+
+        print(f"{'to do it':<12}{command_line.shown(resume_command(proposal))}")
         if (script := proposal.plan.launch.shown_script) is not None:
             print("\n" + "\n".join(text.clean(line, 4000) for line in script.splitlines()))
 
@@ -89,7 +92,7 @@ def lines(plan: ResumePlan) -> list[tuple[str, str]]:
         ("leaves out", _rows(start.samples_skipped)),
         ("batch", f"{batch.global_size or '?'} = {plan.world_size} × {batch.per_rank or '?'}"),
         ("workers", f"{batch.num_workers} per rank"),
-        ("command", command_line.shown(plan.launch.argv)),
+        ("runs", command_line.shown(plan.launch.argv)),
         ("in", text.clean(plan.launch.cwd)),
     ]
 

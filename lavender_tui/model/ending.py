@@ -128,6 +128,10 @@ def why_no_request(run: Run, what: StopAt) -> str | None:
     """Why this run can't be asked for that; None where it can."""
     if run.is_stopping:
         return "it was told to end already"
+    if run.begin is None and _is_yet_to_begin(run):
+        return (
+            "not yet: it hasn't begun to train (if it uses CheckpointManager, it can be asked from its first step on)"
+        )
     if run.begin is None:
         return "its training reads no requests (only one that uses CheckpointManager does, from its first step on)"
     if not run.begin.requests:
@@ -135,6 +139,12 @@ def why_no_request(run: Run, what: StopAt) -> str | None:
     if what is StopAt.EPOCH_END and (run.newest.epoch if run.newest else run.begin.epoch) is None:
         return "it doesn't say which epoch it trains"
     return None
+
+
+def _is_yet_to_begin(run: Run) -> bool:
+    """Launched by us, alive, and no sign of a step so far: whether it will read requests can't be known."""
+    is_ours = run.job is not None or any(one.role == "supervisor" for one in run.processes)
+    return is_ours and run.is_alive and run.newest is None and not run.losses
 
 
 def when_words(run: Run, what: StopAt, now: float) -> str:

@@ -162,12 +162,12 @@ def _table(plan: ResumePlan) -> list[list[Span]]:
 
 
 def command_lines(plan: ResumePlan) -> list[list[Span]]:
-    """The exact command, where it runs, and the directory that is made for it."""
+    """What will run, where, and the directory that is made for it."""
     new = "a new directory beside it; this one is not written to"
     if plan.run_dir:
         new = text.clean(plan.run_dir.rstrip("/").rsplit("/", 1)[-1], 60)
     return [
-        [("command", "quiet")],
+        [("runs", "quiet"), ("   c copies the way to do it from a shell", "quiet")],
         [(command_line.shown(plan.launch.argv), "")],
         [(f"in {text.clean(plan.launch.cwd)}", "quiet")],
         *([[("d shows the job's script", "quiet")]] if plan.launch.script is not None else []),

@@ -101,7 +101,7 @@ TABLE: tuple[Key, ...] = (
     Key(
         id="sheet.copy", keys="c", action="copy_command", label="copy", title="copy the command",
         places=(RESUME,),
-        changes=False, help="Copy the exact command",
+        changes=False, help="Copy a `lavender-tui resume …` that does what ⏎ does",
     ),
     Key(
         id="sheet.dry", keys="d", action="dry_run", label="dry run", places=(RESUME,),

@@ -211,6 +211,13 @@ class Sheet:
         """Is there a checkpoint from before a jump of the loss, or has it been chosen?"""
         return self.is_before_spike or (self.proposal is not None and self.proposal.before_spike is not None)
 
+    @property
+    def why_not_back(self) -> str:
+        """Why there is no checkpoint to go back to, where there is none."""
+        if self.proposal is not None and self.proposal.spike is not None:
+            return f"no usable save is from before the jump of the loss {text.clean(self.proposal.spike, 80)}"
+        return f"the loss of {text.clean(self.run.name, 60)} has no jump that lasts up to this save"
+
     def go_back(self) -> None:
         """To the newest checkpoint from before the jump; once more: to the newest of all."""
         back = not self.is_before_spike

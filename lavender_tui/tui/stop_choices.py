@@ -61,6 +61,9 @@ def facts(run: Run, now: float) -> list[list[Span]]:
     lines.append(_line("since", stake.done))
     if stopping is None:
         lines.append(_line("lost", stake.when_asked))
+    if not run.is_stopping and run.begin is None:
+        why = why_no_request(run, StopAt.NEXT_SAVE) or ""
+        lines += [_line("later", f"stop at the next save: {why}")] if why.startswith("not yet") else []
     if (note := _note(run)) is not None:
         lines.append(_line("note", note))
     return lines

@@ -94,7 +94,7 @@ def test_a_training_that_reads_no_requests_is_not_left_to_guess(
     asked = Launch(backend="local", argv=(sys.executable, "-c", "import time; time.sleep(60)"), cwd=str(tmp_path))
     launch.start(asked, run_dir)
     refused = lavender("stop", run_dir, "--at-next-save")
-    assert refused.returncode == 1 and "reads no requests" in refused.stderr
+    assert refused.returncode == 1 and "not yet: it hasn't begun to train" in refused.stderr
     assert read_request(run_dir) is None
     assert lavender("stop", run_dir, "--kill").returncode == 0
 

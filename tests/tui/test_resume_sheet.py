@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,9 +152,76 @@ async def test_the_plan_is_shown_and_nothing_written(play: Play, root: Path) -> 
         await press(pilot, "c")
         assert json.loads(pilot.app.clipboard)["world_size"]["next"] == 4
         await press(pilot, "escape", "c")
-        assert "torch.distributed.run" in pilot.app.clipboard
+        newest = next((root / FAILED).glob("*-0060.pt"))
+        assert pilot.app.clipboard == f"cd {os.getcwd()} && lavender-tui resume {newest} --world-size 4"
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen) and snapshot_of(root) == before
+
+
+async def test_the_copied_command_does_what_enter_does(
+    play: Play, one_run: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
+    async with play(one_run, command=runs.script(one_run.parent)) as pilot:
+        await open_sheet(pilot)
+        await choose_local(pilot)
+        await press(pilot, "shift+tab", "shift+tab", "right")
+        await until_shown(pilot, "after 944 rows")
+        await until_shown(pilot, "checks passed")
+        await press(pilot, "c")
+        copied = pilot.app.clipboard
+    assert "--world-size 1 -- " in copied
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = await asyncio.to_thread(
+        subprocess.run,
+        ["bash", "-c", copied],
+        env={**os.environ, "PATH": path},
+        cwd="/",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    [new] = set(one_run.glob("run-*")) - {one_run / FAILED}
+    assert done.stdout.strip() == str(new)
+    plan = json.loads((new / "resume.json").read_text())
+    assert plan["source"]["save_count"] == 59 and plan["world_size"] == {"previous": 4, "next": 1}
+    stop(str(new), kill=True)
+    assert nothing_survives() == []
+
+
+async def test_enter_while_checking_launches_once_the_answer_is_there(
+    play: Play, one_run: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
+    async with play(one_run) as pilot:
+        screen = await open_sheet(pilot)
+        await choose_local(pilot)
+        answer, screen._answered = screen._proposal, -1  # as between a question and its answer
+        await press(pilot, "enter")
+        await until_shown(pilot, "checking, then launches  esc stops it")
+        await press(pilot, "escape")
+        screen.post_message(ProposalMade(screen._sequence, answer))
+        await until_shown(pilot, "checks passed")
+        assert pilot.app.screen is screen, "escape took it back"
+        screen._answered = -1
+        await press(pilot, "enter", "right")
+        await until_shown(pilot, "[2]")
+        await until_shown(pilot, "checks passed")
+        assert pilot.app.screen is screen and len(list(one_run.glob("run-*"))) == 1, "another question is another wish"
+        await press(pilot, "left")
+        await until_shown(pilot, "[local]")
+        await until_shown(pilot, "checks passed")
+        screen._answered = -1
+        await press(pilot, "enter")
+        screen.post_message(ProposalMade(screen._sequence, screen._proposal))
+        stop((await launched_run(pilot)).path, kill=True)
+    assert nothing_survives() == []
+
+
+async def test_without_a_jump_the_key_says_that_there_is_nothing_to_go_back_to(play: Play, one_run: Path) -> None:
+    async with play(one_run, size=LARGE) as pilot:
+        await open_sheet(pilot)
+        await press(pilot, "b")
+        await until_shown(pilot, "Nothing to go back to")
+        await until_shown(pilot, "has no jump that lasts")
 
 
 async def test_a_run_with_nothing_usable_says_so(play: Play, tmp_path: Path) -> None:

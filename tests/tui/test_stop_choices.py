@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lavender_tui.model.ending import StopAt, StopRequest
+from lavender_tui.model.ending import StopAt, StopRequest, why_no_request
 from lavender_tui.model.job import Job
 from lavender_tui.model.proof import Begin
-from lavender_tui.model.run import EndFacts, LiveProcess, Run, RunState
+from lavender_tui.model.run import EndFacts, LiveProcess, LossPoint, Run, RunState
 from lavender_tui.tui.stop_choices import choices, facts, may_be_stopped, title
 
 NOW = 1_800_000_000.0
@@ -45,6 +45,11 @@ def test_a_run_of_our_own() -> None:
 
 def test_one_that_reads_no_requests_or_is_asked_already() -> None:
     assert list(offered(replace(RUN, begin=None))) == ["n", "y", "i", "K"]
+    assert "not yet: it hasn't begun to train" in said(replace(RUN, begin=None))["later"]
+    for trained in ({"losses": (LossPoint(step=1, loss=2.0),)}, {"processes": SUPERVISED[1:]}):
+        silent = replace(RUN, begin=None, **trained)
+        assert "later" not in said(silent)
+        assert "reads no requests" in (why_no_request(silent, StopAt.NEXT_SAVE) or "")
     assert list(offered(replace(RUN, begin=Begin(requests=False)))) == ["n", "y", "i", "K"]
     assert "e" not in offered(replace(RUN, begin=Begin(requests=True)))  # it tells no epoch
     asked = replace(RUN, request=StopRequest(what=StopAt.NEXT_SAVE, asked_at=NOW - 60, who="ann@gpu-03"))

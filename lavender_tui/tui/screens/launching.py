@@ -31,6 +31,8 @@ class Launching(DeepLook):
     _launching_since: float | None = None
     _is_cancelled = False
     _warm: WarmChild
+    _sequence = 0
+    _launch_when = -1  # the question whose answer launches, where nothing refuses: Enter came before it
 
     @property
     def _is_waiting(self) -> bool:
@@ -41,7 +43,11 @@ class Launching(DeepLook):
         return cast("LavenderApp", self.app)
 
     def action_launch(self) -> None:
-        if self._is_waiting or self._launching_since is not None or self.is_looking:
+        if self._launching_since is not None or self.is_looking:
+            return
+        if self._is_waiting:
+            self._launch_when = self._sequence
+            self._show_verdict()
             return
         if self._proposal is None or self._proposal.is_refused:
             wrong = next(iter(self._sheet.refusals), ROWS[0])
@@ -57,6 +63,18 @@ class Launching(DeepLook):
             self._ask_again(before)
         else:
             self._start(again=False)
+
+    @property
+    def _is_to_launch(self) -> bool:
+        """Was Enter pressed for the question that stands? Another question forgets it."""
+        return self._launch_when == self._sequence
+
+    def _launch_if_asked(self) -> None:
+        """What Enter asked for before the answer; not under another screen, nor where something refuses."""
+        is_asked, self._launch_when = self._is_to_launch, -1
+        is_ready = self._error is None and self._proposal is not None and not self._proposal.is_refused
+        if is_asked and is_ready and self.is_current:
+            self.action_launch()
 
     def _start(self, *, again: bool) -> None:
         assert self._proposal is not None

@@ -1,7 +1,8 @@
-"""The resume sheet: choices, what follows from them at once, every check, the exact command. Enter does it."""
+"""The resume sheet: choices, what follows from them at once, every check, what runs. Enter does it."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,7 @@ class ResumeScreen(Launching):
             self._warm.start()
         self._show_rows()
         self._show_answer()
+        self._launch_if_asked()
 
     def on_look_ended(self, message: LookEnded) -> None:
         if message.sequence == self._sequence:
@@ -133,7 +135,7 @@ class ResumeScreen(Launching):
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         """Something nobody foresaw is shown as one sentence, in place."""
         if event.state is WorkerState.ERROR:
-            self._launching_since = None
+            self._launching_since, self._launch_when = None, -1
             self.end_look()
             self._answered = self._sequence
             self._error = f"{type(event.worker.error).__name__}: {event.worker.error}"
@@ -179,6 +181,8 @@ class ResumeScreen(Launching):
         if self.is_looking:
             return self.look_spans()
         if self._is_waiting:
+            if self._is_to_launch:
+                return [(" … ", "accent"), ("checking, then launches", "strong"), ("  esc stops it", "quiet")]
             return [(" … ", "quiet"), ("checking", "quiet")]
         if self._error is not None:
             return [(" ✗ ", "bad"), (clean(self._error, 600), "")]
@@ -203,7 +207,9 @@ class ResumeScreen(Launching):
         if self._launching_since is not None or not self._sheet.step(event.row, event.by):
             return
         if event.row == KEEP:
+            self._launch_when = -1
             self._show_rows()  # the plan is the same
+            self._show_verdict()
         else:
             self._changed()
 
@@ -222,21 +228,21 @@ class ResumeScreen(Launching):
             self.query_one(f"#row-{mend.row}", ChoiceRow).focus()
 
     def action_before_spike(self) -> None:
-        if self._sheet.can_go_back and self._may_choose:
+        if not self._may_choose:
+            return
+        if self._sheet.can_go_back:
             self._sheet.go_back()
             self._changed()
+        else:
+            self.notify(self._sheet.why_not_back, title="Nothing to go back to", markup=False)
 
     @property
     def _may_choose(self) -> bool:
         return self._launching_since is None and not self._is_waiting
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys with nothing to mend, or to go back before, are hidden."""
-        if action == "mend":
-            return self.is_mounted and self._sheet.mend is not None
-        if action == "before_spike":
-            return self.is_mounted and self._sheet.can_go_back
-        return True
+        """A key with nothing to mend is hidden."""
+        return action != "mend" or (self.is_mounted and self._sheet.mend is not None)
 
     def _changed(self) -> None:
         self._sheet.refusals, self._sheet.mend = {}, None
@@ -255,9 +261,14 @@ class ResumeScreen(Launching):
             self._show_verdict()
 
     def action_copy_command(self) -> None:
-        if self._plan is not None:
-            words = self._plan.launch.argv
-            self.lavender.copy(command_line.exact(words), command_line.shown(words))
+        """What Enter does, as one line for a shell: from this directory, where its command and settings are found."""
+        from lavender_tui.resume.as_command import resume_command
+
+        if self._is_waiting:
+            self.notify("once what was chosen is checked: press c again", title="Not copied yet", markup=False)
+        elif self._proposal is not None and (words := resume_command(self._proposal)):
+            here = command_line.exact(("cd", os.path.abspath(os.curdir))) + " && "
+            self.lavender.copy(here + command_line.exact(words), here + command_line.shown(words))
 
     def action_dry_run(self) -> None:
         from lavender_tui.tui.screens.ask import Document
@@ -274,12 +285,20 @@ class ResumeScreen(Launching):
             self.end_look()
             self._show_verdict()
             return
+        if self._is_to_launch:
+            self._launch_when = -1
+            self._show_verdict()
+            return
         if self._launching_since is None:
             self.dismiss(None)
             return
         self._is_cancelled = True
         self._warm.close()
         self._show_verdict()
+
+    def is_unsaid(self, action: str) -> bool:
+        """Not drawn in the key bar, whose room is for what can be done. The key still answers: it says why not."""
+        return action == "before_spike" and not self._sheet.can_go_back
 
     def is_in_vain(self, action: str) -> bool:
         """Drawn dim in the key bar. The key still answers: it leads to the row that refuses."""

@@ -39,7 +39,8 @@ class KeyBar(Widget):
     def _usable(self) -> Sequence[Key]:
         is_readonly = getattr(self.app, "is_readonly", False)
         keys = [key for key in of_places(self._places) if key.label and not (key.changes and is_readonly)]
-        return [key for key in keys if self._may(key) is not False]
+        is_unsaid = getattr(self.screen, "is_unsaid", lambda _: False)
+        return [key for key in keys if self._may(key) is not False and not is_unsaid(key.action)]
 
     def _may(self, key: Key) -> bool | None:
         """As check_action: None for a key that is shown, but can't do now what it says."""
