@@ -45,6 +45,7 @@ def test_every_choice_is_said(run: Path, tmp_path: Path) -> None:
 def test_a_plan_tells_what_runs_from_the_way_to_do_it(run: Path, verb: list[str]) -> None:
     [checkpoint] = run.glob("*.pt")
     command = [sys.executable, "-m", "lavender_tui", *verb, str(run), "-w", "1", "--", sys.executable, "-c", "pass"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert f"runs        {sys.executable} -c pass" in out and not any(line.startswith("command") for line in out)
+    out = subprocess.run(command, capture_output=True, text=True, cwd=run).stdout.splitlines()
+    assert any(line.startswith("runs        ") and line.endswith(" -c pass") for line in out)
+    assert not any(line.startswith("command") for line in out)
     assert f"to do it    lavender-tui resume '{checkpoint}' --world-size 1 -- {sys.executable} -c pass" in out
