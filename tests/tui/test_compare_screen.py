@@ -9,7 +9,7 @@ import pytest
 from lavender_tui.tui.screens.compare import CompareScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from tests.tui import runs
-from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40), LARGE], ids=str)
@@ -27,6 +27,17 @@ async def test_marked_runs_are_compared(play: Play, root: Path, size: tuple[int,
         assert isinstance(pilot.app.screen, RunsScreen) and len(pilot.app.screen.marked) == 3
         await press(pilot, "escape")
         assert not pilot.app.screen.marked
+
+
+async def test_on_a_low_terminal_the_curves_have_room_and_the_table_scrolls(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "space", "space", "space", "c")
+        await until(pilot, lambda: any("┗" in line for line in lines_of(pilot.app)), "the plot")
+        assert sum("┃" in line or "┫" in line for line in lines_of(pilot.app)) >= 9
+        table = pilot.app.screen.query_one("#differences")
+        assert table.size.height >= 6 and table.max_scroll_y > 0
+        await press(pilot, "G")
+        await until(pilot, lambda: table.scroll_offset.y == table.max_scroll_y, "the end of the table")
 
 
 async def test_it_is_live_and_copies_all_of_it(play: Play, root: Path) -> None:
