@@ -43,6 +43,14 @@ def saved_at(checkpoint: Checkpoint) -> float:
     return checkpoint.facts.mtime_ns / 1e9
 
 
+def named(checkpoint: Checkpoint) -> str:
+    """ "pretrain 0060"; a file that counts no saves goes by its own name."""
+    count = checkpoint.save_count if checkpoint.save_count is not None else checkpoint.name_save_count
+    if count is None:
+        return text.clean(checkpoint.path.rsplit("/", 1)[-1], 40)
+    return f"{text.clean(checkpoint.stage or checkpoint.name_stage or 'save', 20)} {text.save_count(count)}"
+
+
 def last_save(run: Run) -> float | None:
     """When the run saved last; where the watcher took no file's time for true, the time that the newest one claims."""
     if run.last_save_at is not None:

@@ -51,6 +51,22 @@ async def test_where_each_split_stands(play: Play, tmp_path: Path) -> None:
         assert lines[0].count("━") / (lines[0].count("━") + lines[0].count("─")) == pytest.approx(0.61, abs=0.03)
 
 
+async def test_the_data_say_of_which_save_they_are_and_follow_the_newest(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "enter", "4")
+        await until_shown(pilot, "DATA  pretrain 0060, ")
+        runs.save(root / FAILED, 61, each=122, age_seconds=0)
+        await until_shown(pilot, "DATA  pretrain 0061, ", 10)
+        await until_shown(pilot, ": 976 ")
+        await press(pilot, "2", "j", "4")
+        await until_shown(pilot, "DATA  pretrain 0060, ")
+        runs.save(root / FAILED, 62, each=125, age_seconds=0)
+        table = pilot.app.screen.query_one(CheckpointTable)
+        await until(pilot, lambda: any("0062" in key for key in table.keys), "the save")
+        await pilot.pause()
+        assert "DATA  pretrain 0060, " in text_of(pilot.app)
+
+
 async def test_the_loss_is_drawn_and_gaps_are_counted(play: Play, root: Path) -> None:
     run = root / FAILED
     runs.metrics(run, ["NaN", "Infinity", 1e308, 2.0])

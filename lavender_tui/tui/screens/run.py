@@ -79,6 +79,7 @@ class RunScreen(RunTabs, Screen[None]):
         self._is_gone = False
         self._sequence = 0
         self._positions: dict[tuple[str, int], DataPosition] = {}
+        self._wanted_position: Checkpoint | None = None
         self._wanted_setting = ""
 
     def compose(self) -> ComposeResult:
@@ -152,8 +153,7 @@ class RunScreen(RunTabs, Screen[None]):
         self.query_one(LossPlot).show(self._curve, self._resumes, saves=self._saves, is_whole=family.is_whole)
         table = self.query_one(CheckpointTable)
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
-        if not run.checkpoints:
-            self.query_one(DataBars).show(None, "nothing saved yet")
+        self._show_position()
         self.query_one(KeyBar).recheck()
         self.lay_out()
         self.read_tab()
@@ -244,6 +244,7 @@ class RunScreen(RunTabs, Screen[None]):
         if self.is_current:
             self._show_title()
             self.query_one(CheckpointTable).recheck()
+            self.query_one(DataBars).recheck()
             self.query_one(HistoryTable).recheck()
             self._show_facts()
             if self.tab == PROCESSES:
@@ -252,15 +253,19 @@ class RunScreen(RunTabs, Screen[None]):
     # Where the data stands, for the checkpoint under the cursor
 
     @on(LineTable.Highlighted, "#checkpoints")
-    def _another_checkpoint(self) -> None:
-        checkpoint = self.query_one(CheckpointTable).cursor_checkpoint
-        if checkpoint is None:
+    def _show_position(self) -> None:
+        """A file that was written anew under the same name is read again."""
+        checkpoint, data = self.query_one(CheckpointTable).cursor_checkpoint, self.query_one(DataBars)
+        if checkpoint is None or checkpoint == self._wanted_position:
+            if checkpoint is None:
+                data.show(None, "nothing saved yet")
             return
+        self._wanted_position = checkpoint
+        self._sequence += 1
         known = self._positions.get((checkpoint.path, checkpoint.facts.mtime_ns))
         if known is not None:
-            self.query_one(DataBars).show(known)
+            data.show(known, save=checkpoint)
             return
-        self._sequence += 1
         self._read_position(self._sequence, checkpoint)
 
     @work(thread=True, exclusive=True, group="position", exit_on_error=False)
@@ -275,7 +280,7 @@ class RunScreen(RunTabs, Screen[None]):
     def on_position_read(self, message: PositionRead) -> None:
         self._positions[(message.position.path, message.mtime_ns)] = message.position
         if message.sequence == self._sequence:
-            self.query_one(DataBars).show(message.position)
+            self.query_one(DataBars).show(message.position, save=self._wanted_position)
 
     # Keys
 

@@ -47,13 +47,19 @@ class CheckpointTable(LineTable):
     def set_checkpoints(
         self, checkpoints: Sequence[Checkpoint], default: str | None, bad: Mapping[str, str] = NOTHING
     ) -> None:
-        """Oldest first, as a run holds them; drawn newest first. `bad` has the known bad ones, path -> why."""
+        """Oldest first, as a run holds them; drawn newest first. `bad` has the known bad ones, path -> why.
+
+        A cursor on the newest save goes with the newest; moved to another one, it stays there.
+        """
+        follows = self._cursor == 0
         self._checkpoints = list(reversed(checkpoints))
         self._default, self._bad = default, bad
         now = time.time()
         is_odd = any(ages.is_odd(ages.saved_at(one), now) for one in self._checkpoints)
         self._columns = _columns(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
         self.set_keys([one.path for one in self._checkpoints])
+        if follows and self._cursor:
+            self.go_to(self._checkpoints[0].path)
 
     @property
     def cursor_checkpoint(self) -> Checkpoint | None:

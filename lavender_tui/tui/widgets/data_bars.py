@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.text import Text
 from textual.widget import Widget
 
+from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.text import clean, count
 from lavender_tui.model.topology import allowed_world_sizes
+from lavender_tui.tui import ages
 from lavender_tui.tui.position import DataPosition, SplitPosition, total_words
 from lavender_tui.tui.widgets.inks import Span, text_of
 
@@ -20,6 +24,8 @@ class DataBars(Widget):
         super().__init__(id=id)
         self._position: DataPosition | None = None
         self._words = ""
+        self._save: Checkpoint | None = None
+        self._said = ""
         self._next: int | None = None
 
     @property
@@ -38,10 +44,15 @@ class DataBars(Widget):
         self._next = allowed[(at + places) % len(allowed)]
         self.refresh()
 
-    def show(self, position: DataPosition | None, words: str = "") -> None:
-        """`words` stand in the place of a position that isn't known yet."""
-        if (position, words) != (self._position, self._words):
-            self._position, self._words = position, words
+    def show(self, position: DataPosition | None, words: str = "", save: Checkpoint | None = None) -> None:
+        """`words` stand in the place of a position that isn't known yet; `save` is what it is the position of."""
+        if (position, words, save) != (self._position, self._words, self._save):
+            self._position, self._words, self._save = position, words, save
+            self.refresh()
+
+    def recheck(self) -> None:
+        """The save grows older."""
+        if self._position is not None and self._heading(self._position) != self._said:
             self.refresh()
 
     def render(self) -> Text:
@@ -55,7 +66,8 @@ class DataBars(Widget):
         position = self._position
         if position is None:
             return [[("DATA  ", "title"), (self._words, "quiet")]]
-        lines: list[list[Span]] = [[("DATA  ", "title"), (self._heading(position), "quiet")]]
+        self._said = self._heading(position)
+        lines: list[list[Span]] = [[("DATA  ", "title"), (self._said, "quiet")]]
         lines += [[("! ", "warn"), (clean(problem, 300), "")] for problem in position.problems[:2]]
         room = max(0, height - len(lines))
         shown = position.splits if len(position.splits) <= room else position.splits[: max(0, room - 1)]
@@ -65,9 +77,12 @@ class DataBars(Widget):
         return lines[:height]
 
     def _heading(self, position: DataPosition) -> str:
+        save = ""
+        if self._save is not None:
+            save = f"{ages.named(self._save)}, {ages.since(ages.saved_at(self._save), time.time())}"
         if not position.splits:
-            return ""
-        words = total_words(position)
+            return save
+        words = f"{save}: {total_words(position)}" if save else total_words(position)
         return words if self._next is None else f"{words}   world_size {self._previous} → {self._next}"
 
     def _bar(self, split: SplitPosition, width: int, position: DataPosition) -> list[Span]:
