@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _NARROW = 100
-GPU_SECONDS = 5.0
+GPU_SECONDS, NO_GPU_SECONDS = 5.0, 60.0  # from one look to the next; where there was none
 _FEW = 64  # changed runs in one snapshot
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _OF_A_RUN = ("resume", "resume_now", "log", "next_error", "copy_of_run", "open")
@@ -70,7 +70,7 @@ class RunsScreen(ListView, Screen[None]):
         self._show_top()
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(self.read_views)
-        self.set_interval(GPU_SECONDS, self._look_at_gpus)
+        self.set_timer(GPU_SECONDS, self._look_at_gpus)
         if self.lavender.snapshot is not None:
             self.show_snapshot(self.lavender.snapshot)
 
@@ -80,10 +80,11 @@ class RunsScreen(ListView, Screen[None]):
         from lavender_tui.tui.usage_words import machine_gpus
         from lavender_tui.watch.devices import devices_in_use
 
-        if self.is_current:
-            self.post_message(GpusSeen(machine_gpus(devices_in_use().devices)))
+        words = machine_gpus(devices_in_use().devices) if self.is_current else self._gpus
+        self.post_message(GpusSeen(words))
 
     def on_gpus_seen(self, message: GpusSeen) -> None:
+        self.set_timer(GPU_SECONDS if message.words else NO_GPU_SECONDS, self._look_at_gpus)
         if message.words != self._gpus:
             self._gpus = message.words
             self._show_top()
