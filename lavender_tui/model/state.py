@@ -71,6 +71,7 @@ class RunFacts:
     now: float
     newest: Checkpoint | None = None
     processes: tuple[LiveProcess, ...] = ()
+    had_all_ranks: bool = False  # every rank of the job was seen alive before, and some have been ever since
     leftovers: tuple[LiveProcess, ...] = ()  # outlived what led them: they never make a run alive
     end: EndFacts | None = None
     has_record: bool = False  # launch.json is there
@@ -240,16 +241,48 @@ def _by_job_end(facts: RunFacts) -> tuple[RunState, str] | None:
 
 def _alive(facts: RunFacts) -> tuple[RunState, str]:
     if (stall := _stall(facts)) is not None:
-        return RunState.STALLED, stall
+        return RunState.STALLED, "; ".join(filter(None, (stall, _gone_words(facts))))
     if not facts.processes and facts.job is not None:
         return RunState.RUNNING, f"{facts.job.name} runs" + (f" {facts.job.words}" if facts.job.words else "")
-    count = sum(1 for process in facts.processes if process.role in ("worker", "process")) or len(facts.processes)
     asked = f"; {request_words(facts.request)}" if facts.request else ""
     if facts.end is not None and facts.end.stop_requested:
         asked = "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
     owner = next((f" of user {text.clean(one.owner, 40)}" for one in facts.processes if one.owner), "")
     alone = "; its supervisor is gone" if facts.is_unsupervised else ""
-    return RunState.RUNNING, text.plural(count, "live process", "live processes") + owner + alone + asked
+    return RunState.RUNNING, (_gone_words(facts) or _count_words(facts)) + owner + alone + asked
+
+
+def live_ranks(processes: Sequence[LiveProcess]) -> tuple[set[int], int]:
+    """(the ranks that live on this machine, how many the job has on all machines; 0 where no rank says so)."""
+    workers = [one for one in processes if one.role == "worker" and one.world_size]
+    world_size = max((one.world_size or 0 for one in workers), default=0)
+    return {one.rank for one in workers if one.rank is not None}, world_size
+
+
+def _gone_words(facts: RunFacts) -> str | None:
+    """Which ranks died while the others and torchrun live on."""
+    alive, world_size = live_ranks(facts.processes)
+    missing = [rank for rank in range(world_size) if rank not in alive]
+    if not facts.had_all_ranks or not missing:
+        return None
+    shown = ", ".join(map(str, missing[:_SHOWN_PIDS])) + (", …" if len(missing) > _SHOWN_PIDS else "")
+    who, is_one = ("rank " if len(missing) == 1 else "ranks ") + shown, len(missing) == 1
+    if _by_content(facts):
+        return f"{who} {'has' if is_one else 'have'} ended"
+    unnoticed = "; torchrun hasn't noticed yet" if any(one.role == "agent" for one in facts.processes) else ""
+    return f"{who} {'is' if is_one else 'are'} gone{unnoticed}"
+
+
+def _count_words(facts: RunFacts) -> str:
+    """Of a job of several ranks those that are seen; neither torchrun nor a supervisor counts as a part of it."""
+    alive, world_size = live_ranks(facts.processes)
+    if world_size > 1:
+        where = "alive" if len(alive) == world_size else "seen on this machine"
+        return f"{len(alive)} of {world_size} ranks {where}"
+    count = sum(1 for one in facts.processes if one.role in ("worker", "process"))
+    if not count and any(one.role == "agent" for one in facts.processes):
+        return "starting" if facts.newest is None else "no rank is seen yet"
+    return text.plural(count or len(facts.processes), "live process", "live processes")
 
 
 def _stall(facts: RunFacts) -> str | None:

@@ -128,6 +128,7 @@ def _facts(
         now=times.now,
         newest=newest,
         processes=stands.processes,
+        had_all_ranks=observed.had_all_ranks,
         leftovers=stands.leftovers,
         end=end,
         has_record=papers.has_launch,

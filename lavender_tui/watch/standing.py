@@ -31,6 +31,7 @@ class Observed:
     end: EndFacts | None = None
     usage: Usage | None = None
     job: Job | None = None  # what Slurm says
+    had_all_ranks: bool = False  # before, or now
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process
 from lavender_tui.launch.seen import Memory, end_of_status
 from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
+from lavender_tui.model.state import live_ranks
 from lavender_tui.watch.assemble import MayRead, assemble, is_pending, is_unsettled
 from lavender_tui.watch.discover import Tree, discover
 from lavender_tui.watch.index import Index
@@ -50,6 +51,7 @@ class Survey:
         self._listed_at: dict[str, float] = {}  # unix seconds
         self._found: Mapping[str, tuple[LiveProcess, ...]] = {}
         self._gone_since: dict[str, float] = {}  # when a leader was first found gone; monotonic seconds
+        self._had_all_ranks: set[str] = set()
         self._ends: dict[Identity, EndFacts] = {}  # how processes were seen to end, where nothing else tells
         self._usage: Mapping[str, Usage] = {}
         self._jobs: Mapping[str, Job] = {}
@@ -226,7 +228,17 @@ class Survey:
             end=known or (seen.end if seen is not None else None),
             usage=self._usage.get(path),
             job=self._jobs.get(path),
+            had_all_ranks=self._has_had_all_ranks(path, tuple(alive.values())),
         )
+
+    def _has_had_all_ranks(self, path: str, processes: Sequence[LiveProcess]) -> bool:
+        """Forgotten once none lives: torchrun starts them again then."""
+        alive, world_size = live_ranks(processes)
+        if not alive:
+            self._had_all_ranks.discard(path)
+        elif len(alive) == world_size:
+            self._had_all_ranks.add(path)
+        return path in self._had_all_ranks
 
     def _gone_seconds(self, path: str, is_there: bool) -> float:
         now = time.monotonic()
@@ -254,6 +266,7 @@ class Survey:
         if self.runs.pop(path, None) is not None:
             self._changed.add(path)
         self._behind.discard(path)
+        self._had_all_ranks.discard(path)
         for table in (self._listings, self._listed_at, self.records, self.ends, self._gone_since):
             table.pop(path, None)  # type: ignore[attr-defined]
         self.memory.forget(path)

@@ -248,3 +248,37 @@ def test_without_a_rhythm_nothing_is_called_a_stall() -> None:
     assert rhythm_of_gaps([], 6.0) is None
     assert rhythm_of_saves([1e9]) is None
     assert state_after(1e9, None) is RunState.RUNNING
+
+
+AGENT = LiveProcess(pid=6, start_ticks=1, role="agent")
+SUPERVISOR = LiveProcess(pid=5, start_ticks=1, role="supervisor")
+RANKS = tuple(LiveProcess(pid=10 + rank, start_ticks=1, role="worker", rank=rank, world_size=4) for rank in range(4))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "had_all", "words"),
+    [
+        (RANKS, True, "4 of 4 ranks alive"),
+        ((), False, "starting"),
+        (RANKS[:3], False, "3 of 4 ranks seen on this machine"),
+        ((RANKS[0], *RANKS[2:]), True, "rank 1 is gone; torchrun hasn't noticed yet"),
+        (RANKS[2:], True, "ranks 0, 1 are gone; torchrun hasn't noticed yet"),
+    ],
+)
+def test_ranks_are_counted_and_neither_torchrun_nor_a_supervisor(
+    ranks: tuple[LiveProcess, ...], had_all: bool, words: str
+) -> None:
+    facts = RunFacts(now=1.0, processes=(SUPERVISOR, AGENT, *ranks), had_all_ranks=had_all)
+    assert decide_state(facts) == (RunState.RUNNING, words)
+
+
+def test_a_rank_that_ends_after_the_last_epoch_did_not_die() -> None:
+    through = checkpoint(epoch=3, epochs=3, epoch_complete=True)
+    facts = RunFacts(now=1.0, processes=(AGENT, *RANKS[1:]), had_all_ranks=True, newest=through)
+    assert decide_state(facts) == (RunState.RUNNING, "rank 0 has ended")
+
+
+def test_a_stall_names_the_rank_that_is_gone() -> None:
+    facts = RunFacts(now=720.0, processes=(AGENT, *RANKS[1:]), had_all_ranks=True, last_step_at=0.0, steps=EACH_SECOND)
+    state, reason = decide_state(facts)
+    assert state is RunState.STALLED and reason.endswith("; rank 0 is gone; torchrun hasn't noticed yet")

@@ -260,3 +260,30 @@ def test_each_way_to_end_is_told_apart(tmp_path: Path, nothing_survives, until, 
     assert found.state is state
     assert found.state_reason.startswith(words)
     assert found.newest is not None  # whatever it was, it can be resumed from there
+
+
+# Named as torchrun is, with two ranks below it; it notices nothing.
+TORCHRUN = """\
+import os, subprocess, sys, time
+for rank in range(2):
+    variables = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", TORCHELASTIC_RUN_ID="x")
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=variables)
+time.sleep(600)
+"""
+
+
+def test_a_rank_that_died_alone_is_named_before_torchrun_notices(tmp_path: Path, seen: Seen, watch, until, hands):
+    run, script = tmp_path / RUN, tmp_path / "torchrun"
+    saves.save(run, 1)
+    script.write_text(TORCHRUN)
+    hands(sys.executable, script, env={**os.environ, "LAVENDER_RUN_DIR": str(run)})
+    watch(tmp_path)
+
+    def reason() -> str:
+        return now.state_reason if (now := seen.run()) is not None else ""
+
+    until(lambda: reason() == "2 of 2 ranks alive", seconds=15, what="both ranks")
+    now = seen.run()
+    assert now is not None
+    os.kill(next(one.pid for one in now.processes if one.rank == 1), signal.SIGKILL)
+    until(lambda: reason() == "rank 1 is gone; torchrun hasn't noticed yet", seconds=15, what="the rank that is gone")
