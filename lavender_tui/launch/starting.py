@@ -124,16 +124,14 @@ def _noted(record: LaunchRecord, run_dir: str, node_of: str | None) -> LaunchRec
     node = {"node": os.path.basename(run_dir)} if node_of is not None else {}
     run_dir = node_of or run_dir
     came_from = record.resumed_from
-    journal.note(
-        journal.root_of(run_dir),
-        "launched" if came_from is None else "resumed",
-        run=run_dir,
-        **record.identity,
-        world_size=record.world_size,
-        backend=record.backend,
-        **node,
-        **({} if came_from is None else {"from": came_from.run, "checkpoint": came_from.checkpoint}),
-    )
+    facts = {**record.identity, "world_size": record.world_size, "backend": record.backend, **node}
+    if came_from is None:
+        journal.note(journal.root_of(run_dir), "launched", run=run_dir, **facts)
+        return record
+    facts |= {"from": came_from.run, "checkpoint": came_from.checkpoint}
+    # In the old run's journal, too: whoever deletes checkpoints there must know what was resumed elsewhere.
+    for root in {journal.root_of(run_dir), journal.root_of(came_from.run)}:
+        journal.note(root, "resumed", run=run_dir, **facts)
     return record
 
 

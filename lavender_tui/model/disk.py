@@ -1,23 +1,24 @@
 """What checkpoints cost, how long the disk lasts, and which of them could go. Pure: runs in, decisions out.
 
 Nothing here deletes; what is kept is kept for a reason that can be said. Never to go: the newest whole checkpoint of
-each stage of a run, what another run was resumed from, and every file that wasn't read as a whole checkpoint, for what
-isn't understood isn't ours to judge.
+each stage of a run, the newest sound one (which a resume would take), what another run was resumed from, and every file
+that wasn't read as a whole checkpoint, for what isn't understood isn't ours to judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import normpath
 
 from lavender_tui.model.checkpoint import Checkpoint
-from lavender_tui.model.lineage import Family
+from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.model.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepRules:
-    """How many of a run's whole checkpoints stay: the newest `last`, and the `best` of lowest loss, of each stage."""
+    """How many of a run's sound checkpoints stay: the newest `last`, and the `best` of lowest loss, of each stage."""
 
     last: int = 1
     best: int = 0
@@ -57,53 +58,67 @@ def fates(runs: Iterable[Run], rules: KeepRules) -> list[Fate]:
     ]
 
 
-def _sources(runs: Sequence[Run]) -> dict[str, str]:
-    """Path of each checkpoint that a run was resumed from → that run's name."""
-    family = Family(runs)
-    found = {}
-    for run in runs:
-        if run.resumed_from is None or run.resumed_from.checkpoint is None:
-            continue
-        found[run.resumed_from.checkpoint] = run.name
-        parent = family.parent(run)  # a root that was moved: the same file, under its parent's path of today
-        if parent is not None:
-            found[f"{parent.path}/{run.resumed_from.checkpoint.rpartition('/')[2]}"] = run.name
-    return found
+def tail(path: str) -> tuple[str, str]:
+    """(its run's name, its own): what stays of a checkpoint's path when a root is moved, or seen under another name."""
+    directory, _, name = normpath(path).rpartition("/")
+    return directory.rpartition("/")[2], name
 
 
-def _of_run(run: Run, rules: KeepRules, sources: dict[str, str]) -> list[tuple[Checkpoint, str]]:
-    kept = {**_kept_best(run, rules), **_kept_last(run, rules)}
-    return [(one, _why_kept(one, sources, kept)) for one in run.checkpoints]
+def _sources(runs: Sequence[Run]) -> dict[tuple[str, str], str]:
+    """`tail` of each checkpoint that a run was resumed from → that run's name."""
+    told = ((run.resumed_from, run.name) for run in runs)
+    return {tail(source.checkpoint): name for source, name in told if source is not None and source.checkpoint}
 
 
-def _why_kept(one: Checkpoint, sources: dict[str, str], kept: dict[str, str]) -> str:
+def _of_run(run: Run, rules: KeepRules, sources: dict[tuple[str, str], str]) -> list[tuple[Checkpoint, str]]:
+    sound = sound_ones(run)
+    kept = {**_kept_best(sound, rules), **_kept_last(run, sound, rules)}
+    return [(one, _why_kept(one, sources, kept) or _why_alone(one, sound)) for one in run.checkpoints]
+
+
+def _why_kept(one: Checkpoint, sources: dict[tuple[str, str], str], kept: dict[str, str]) -> str:
     if not one.is_usable:
         return f"not a whole checkpoint ({one.wholeness.value}): look at it yourself"
-    if one.path in sources:
-        return f"{sources[one.path]} was resumed from it"
+    if (source := sources.get(tail(one.path))) is not None:
+        return f"{source} was resumed from it"
     return kept.get(one.path, "")
 
 
-def _by_stage(run: Run) -> dict[str | None, list[Checkpoint]]:
+def _why_alone(one: Checkpoint, sound: Mapping[str | None, Sequence[Checkpoint]]) -> str:
+    return "" if sound.get(one.stage) else "no checkpoint of its stage is sound: look at it yourself"
+
+
+def sound_ones(run: Run) -> dict[str | None, list[Checkpoint]]:
+    """By stage, oldest first: what a resume would take without a word, its loss a number or not told."""
+    bad = dict(run.known_bad)
+    return _by_stage(
+        one
+        for one in run.checkpoints
+        if why_passed_over(one) is None and one.path not in bad and not one.loss_is_no_number
+    )
+
+
+def _by_stage(saved: Iterable[Checkpoint]) -> dict[str | None, list[Checkpoint]]:
     stages: dict[str | None, list[Checkpoint]] = {}
-    for one in sorted(run.checkpoints, key=lambda one: one.order):
-        if one.is_usable:
-            stages.setdefault(one.stage, []).append(one)
+    for one in sorted(saved, key=lambda one: one.order):
+        stages.setdefault(one.stage, []).append(one)
     return stages
 
 
-def _kept_last(run: Run, rules: KeepRules) -> dict[str, str]:
-    kept = {}
-    for stage, saved in _by_stage(run).items():
-        for place, one in enumerate(reversed(saved[-rules.last :])):
-            of_stage = f" of {stage}" if stage else ""
-            kept[one.path] = f"newest {rules.last}{of_stage}" if place else f"newest whole{of_stage}"
+def _kept_last(run: Run, sound: Mapping[str | None, Sequence[Checkpoint]], rules: KeepRules) -> dict[str, str]:
+    """The newest ones by both counts: what looks wrong now takes no sound one's place, and may prove right."""
+    kept: dict[str, str] = {}
+    for saved in (_by_stage(one for one in run.checkpoints if one.is_usable), sound):
+        for stage, ones in saved.items():
+            for place, one in enumerate(reversed(ones[-rules.last :])):
+                of_stage = f" of {stage}" if stage else ""
+                kept.setdefault(one.path, f"newest {rules.last}{of_stage}" if place else f"newest whole{of_stage}")
     return kept
 
 
-def _kept_best(run: Run, rules: KeepRules) -> dict[str, str]:
+def _kept_best(sound: Mapping[str | None, Sequence[Checkpoint]], rules: KeepRules) -> dict[str, str]:
     kept = {}
-    for stage, saved in _by_stage(run).items():
+    for stage, saved in sound.items():
         known = sorted((one for one in saved if one.loss is not None), key=lambda one: (one.loss, one.order))
         of_stage = f" of {stage}" if stage else ""
         for one in known[: rules.best]:

@@ -124,6 +124,23 @@ def _keep_in_mind(path: str, checks: tuple[Check, ...], *, weights_only: bool) -
         bad_files.forget(facts)
 
 
+def why_unsound(path: str) -> str | None:
+    """Read the whole file, unless that was done: why a resume would refuse it, which is remembered; None if it is good.
+
+    As slow as the disk is, for a file that wasn't read since it was saved.
+    """
+    try:
+        facts = checkpoints.file_facts(path)
+        found = look_through(path)
+    except UnreadableFile as error:
+        return f"can't be read to its end ({error.what})"
+    except OSError as error:
+        return f"can't be read ({error.strerror or error})"
+    checks = _checks(path, facts.size_bytes, found, weights_only=False)
+    _keep_in_mind(path, checks, weights_only=False)
+    return next((check.what for check in checks if check.verdict is Verdict.REFUSE), None)
+
+
 def known_checks(it: Situation) -> list[Check]:
     """Without looking: what is remembered of this very file, or that it was not looked at."""
     one, weights_only = it.checkpoint, it.options.next_stage is not None

@@ -13,7 +13,9 @@ from tests.model.build import checkpoint, run
 
 
 def save(count: int, name: str = "run-2026-04-24_18-53-41", **fields: object) -> Checkpoint:
-    return checkpoint(count, path=f"/runs/{name}/pretrain-10-00-00-{count:04d}.pt", **fields)
+    stage = fields.get("stage", "pretrain") or "some"
+    fields.setdefault("name_stage", stage)
+    return checkpoint(count, path=f"/runs/{name}/{stage}-10-00-00-{count:04d}.pt", **fields)
 
 
 def gone(runs: list[Run], rules: KeepRules) -> set[int | None]:
@@ -29,6 +31,15 @@ def test_the_newest_whole_one_of_each_stage_stays() -> None:
 def test_what_is_cut_is_never_the_newest_and_never_goes() -> None:
     saved = [save(1), save(2), save(3, wholeness=Wholeness.CUT), save(4, wholeness=Wholeness.UNREAD)]
     assert gone([run("a", *saved)], KeepRules()) == {1}
+
+
+def test_what_looks_wrong_takes_no_sound_ones_place() -> None:
+    wrong = {"loss": None, "loss_text": "nan"}, {"name_stage": "sft"}, {"has_model": False}
+    for fields in wrong:
+        assert gone([run("a", save(1), save(2), save(3, **fields))], KeepRules()) == {1}
+    suspect = save(3)
+    assert gone([run("a", save(1), save(2), suspect, known_bad=((suspect.path, "broke"),))], KeepRules()) == {1}
+    assert gone([run("a", save(1, loss=None, loss_text="nan"), save(2, name_stage="sft"))], KeepRules()) == set()
 
 
 def test_the_best_stay() -> None:
