@@ -9,7 +9,9 @@ import os
 from dataclasses import dataclass
 
 from lavender_tui.launch import identity
+from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
+from lavender_tui.model.secrets import masked
 
 RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
 
@@ -56,13 +58,27 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
     """
     found: dict[int, int] = {}
     leader = record.leader if record is not None and record.is_here else None
-    if leader is not None and leader.is_alive:
+    if leader is not None and leader.is_alive and record is not None and is_vouched_for(run_dir, record, leader):
         found[leader.pid] = leader.start_ticks
         found.update(identity.descendants(leader.pid))
     found.update(_by_environment(run_dir, record.run_id if record is not None else None))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *_this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
+
+
+def is_vouched_for(run_dir: str, record: LaunchRecord, process: ProcessId) -> bool:
+    """Did somebody who may signal the process write the record that names it?
+
+    In a root that many people write to anybody can write down anybody's pid. Where the file's owner says nothing, the
+    process's environment may: a mount can show other owners.
+    """
+    try:
+        writer, owner = os.lstat(os.path.join(run_dir, LAUNCH)).st_uid, os.stat(f"/proc/{process.pid}").st_uid
+    except OSError:
+        return True  # moved, or gone in this instant: then no signal reaches it either
+    is_its = os.fsencode(f"{RUN_ID}={record.run_id}") in identity.raw_environment(process.pid)
+    return writer in (0, owner) or is_its
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +107,13 @@ def tree(run_dir: str) -> list[Member]:
 
 
 def _command(pid: int) -> str:
-    """The command line, the program by its last name; empty for what is gone."""
+    """The command line as it may be shown, the program by its last name; empty for what is gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             program, *rest = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]] or [""]
     except OSError:
         return ""
-    return " ".join([os.path.basename(program), *rest])
+    return " ".join(masked([os.path.basename(program), *rest]))
 
 
 def _by_environment(run_dir: str, run_id: str | None) -> dict[int, int]:

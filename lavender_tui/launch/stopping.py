@@ -19,7 +19,7 @@ from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
 from lavender_tui.launch import journal, keepers, nodes
 from lavender_tui.launch.files import LAUNCH, STOP
-from lavender_tui.launch.living import belongs_here, members
+from lavender_tui.launch.living import belongs_here, is_vouched_for, members
 from lavender_tui.launch.record import (
     ExitRecord,
     LaunchRecord,
@@ -96,7 +96,7 @@ def stop(
             run_dir, record, kill=kill, interrupt=interrupt, grace=grace, who=who, why=why, wait=wait
         )
         return outcome
-    supervisor = _living_supervisor(record)
+    supervisor = _living_supervisor(run_dir, record)
     targets = members(run_dir, record)
     if supervisor is None and not targets:
         return _not_running(run_dir, record, who or journal.person())
@@ -198,15 +198,17 @@ def refuse_elsewhere(record: LaunchRecord, run_dir: str) -> None:
         )
 
 
-def _living_supervisor(record: LaunchRecord | None) -> ProcessId | None:
+def _living_supervisor(run_dir: str, record: LaunchRecord | None) -> ProcessId | None:
     supervisor = record.supervisor if record is not None else None
-    return supervisor if supervisor is not None and supervisor.is_alive else None
+    if record is None or supervisor is None or not supervisor.is_alive:
+        return None
+    return supervisor if is_vouched_for(run_dir, record, supervisor) else None
 
 
 def _nodes_here(run_dir: str) -> list[ProcessId]:
     """The supervisors of further nodes on this host. Those of other hosts read `stop.json` within seconds."""
-    records = [read_launch(path) for _, path in nodes.directories(run_dir)]
-    here = [_living_supervisor(record) for record in records if record is not None and record.is_here]
+    records = [(path, read_launch(path)) for _, path in nodes.directories(run_dir)]
+    here = [_living_supervisor(path, record) for path, record in records if record is not None and record.is_here]
     return [supervisor for supervisor in here if supervisor is not None]
 
 
@@ -316,8 +318,8 @@ class _Stopping:
 
     def ask_directly(self, signum: int) -> bool:
         """To the leader alone, for it passes it on; to every process where the leader is gone."""
-        leader = self.record.leader if self.record is not None else None
-        targets = [leader] if leader is not None and leader.is_alive else self.left()
+        leader, left = self.record.leader if self.record is not None else None, self.left()
+        targets = [leader] if leader is not None and leader in left else left
         told = self.signal(targets, signum)
         self.signal(targets, signal.SIGCONT)
         return told

@@ -76,8 +76,12 @@ class Telling:
 
 
 def desktop_notice(words: str) -> str:
-    """OSC 9 with these words, in which nothing is left that could end it or begin another code."""
-    return f"\x1b]9;{clean(words, 200)}\x07"
+    """OSC 9 with these words, in which nothing is left that could end it or begin another code.
+
+    Some terminals take a number in front for a command of their own: `4;…` is a progress bar.
+    """
+    shown = clean(words, 200)
+    return f"\x1b]9;{'run ' if shown[:1].isdigit() else ''}{shown}\x07"
 
 
 def talking(base: type[Driver], telling: Telling) -> type[Driver]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -43,3 +44,9 @@ def test_the_tree_of_a_run_is_what_a_kill_ends_children_below_their_parents(lab:
         leader.command.startswith("python") and "/" not in leader.command.split()[0] and child.command.endswith("child")
     )
     assert tree(str(lab.directory)) == []
+
+
+def test_the_tree_shows_no_secret_of_a_command_line(lab: Lab) -> None:
+    run_dir, _ = lab.start(sys.executable, "-c", "import time; time.sleep(60)", "--wandb-key", "squeamish")
+    (leader,) = tree(run_dir)
+    assert leader.command.endswith("--wandb-key ***")

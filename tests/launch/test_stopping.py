@@ -142,6 +142,21 @@ def test_a_pid_taken_over_by_another_process_is_never_signalled(tmp_path: Path) 
     assert bystander.returncode == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_record_that_another_user_wrote_names_nobody_elses_process(lab: Lab) -> None:
+    run_dir, record = lab.train(STUBBORN)
+    foreign = lab.directory / "run-2026-04-24_18-53-41"
+    foreign.mkdir()
+    forged = replace(record, run_id="forged", run_dir=str(foreign))
+    write_launch(str(foreign), forged)
+    os.chown(foreign / "launch.json", 12345, 12345)
+    assert members(str(foreign), forged) == []
+    assert launch.stop(str(foreign), kill=True).how == "not running"
+    assert record.is_alive and launch.is_alive(run_dir)
+    os.chown(os.path.join(run_dir, "launch.json"), 12345, 12345)
+    assert launch.stop(run_dir, kill=True).how == "killed", "where the owner says nothing, the environment does"
+
+
 def test_a_training_that_wrote_its_own_record_is_stopped_by_it(lab: Lab) -> None:
     run_dir = lab.run_dir()
     script = lab.script(POLITE)

@@ -53,3 +53,7 @@ def test_no_name_ends_the_notice_or_begins_another_code() -> None:
     words = desktop_notice("run\x07\x1b]52;c;aGk=\x07\x9c\n")
     assert words.startswith("\x1b]9;") and words.endswith("\x07")
     assert words[4:-1].isprintable()
+
+
+def test_a_name_that_begins_as_a_terminals_command_is_a_name() -> None:
+    assert desktop_notice("4;3;50: failed") == "\x1b]9;run 4;3;50: failed\x07"
