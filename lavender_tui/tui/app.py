@@ -107,9 +107,14 @@ class LavenderApp(App[int]):
     def get_driver_class(self) -> type[Driver]:
         return talking(super().get_driver_class(), self.telling)
 
+    @property
+    def is_ascii(self) -> bool:
+        """Is the whole screen drawn in ASCII?"""
+        return self.look.ascii or terminal_is_ascii()
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = forgiving(super().get_line_filters())
-        if self.look.ascii or terminal_is_ascii():
+        if self.is_ascii:
             filters = [*filters, AsciiOnly()]
         return filters
 

@@ -65,6 +65,11 @@ def _shown(key: str) -> str:
     return _GLYPHS.get(key, key.replace("ctrl+", "^"))
 
 
+def in_words(shown: str) -> str:
+    """For a terminal that draws ASCII alone: keys whose sign nobody would read there, by name."""
+    return shown.replace("⏎", "enter").replace("␣", "space")
+
+
 TABLE: tuple[Key, ...] = (
     Key(
         id="run.resume", keys="r", action="resume", label="resume", places=(LIST, RUN),

@@ -127,13 +127,14 @@ def launched(
     checkpoint: Path | None = None,
     world_size: int = 4,
     leader: ProcessId | None = None,
+    ago: float = 3600.0,
 ) -> None:
     """A launch record, of a process that is gone where none is named."""
     run_dir.mkdir(parents=True, exist_ok=True)
     record = LaunchRecord(
         run_id=f"{run_dir.name}-0", run_dir=str(run_dir), backend="local", argv=tuple(command), command=tuple(command),
         cwd=str(run_dir.parent.parent), host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace(),
-        leader=leader or ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time() - 3600,
+        leader=leader or ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time() - ago,
         written_by="supervisor",
         resumed_from=Lineage(run=str(source), checkpoint=str(checkpoint) if checkpoint else None) if source else None,
         world_size=world_size,
@@ -189,7 +190,7 @@ def small_root(directory: Path, *, hostile: bool = False) -> Path:
     return root
 
 
-def hostile_runs(root: Path) -> list[Path]:
+def hostile_runs(root: Path, *, ago: float = 3600.0) -> list[Path]:
     """Runs whose names, stages, losses and reasons try everything a terminal or a markup parser could fall for."""
     made = []
     for number, name in enumerate(HOSTILE_NAMES):
@@ -199,7 +200,7 @@ def hostile_runs(root: Path) -> list[Path]:
             hours=float("nan") if number % 2 else -3.0, model_cfg={"[/key]": name.encode("utf-8", "replace").decode()},
         )  # fmt: skip
         metrics(run, [2.0, "NaN", "Infinity", 1e308, -1e308, 1.5][: number + 1])
-        launched(run, ["python", f"[/{number}]", "[@click=app.quit]x[/]", "\x1b[2J"])
-        ended(run, code=1, error=f"[/bold] [@click=app.quit]{number}\x1b[31m")
+        launched(run, ["python", f"[/{number}]", "[@click=app.quit]x[/]", "\x1b[2J"], ago=ago)
+        ended(run, code=1, error=f"[/bold] [@click=app.quit]{number}\x1b[31m", ago=ago)
         made.append(run)
     return made

@@ -50,7 +50,7 @@ class CompareScreen(Screen[None]):
         ("G,end", "ends(True)", "Last line"),
     ]
     AUTO_FOCUS = "#differences"
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (20, "-low"), (30, "-high")]  # noqa: RUF012
 
     def __init__(self, runs: Sequence[Run]) -> None:
         super().__init__()

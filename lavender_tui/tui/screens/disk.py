@@ -97,7 +97,9 @@ class DiskScreen(Screen[None]):
             return
         self._fates, self._free = message.fates, message.free_bytes
         self._costs = costs(self._runs, self._rules, self._fates)
-        self.query_one(CostTable).set_costs(self._costs)
+        table = self.query_one(CostTable)
+        table.say_nothing("no checkpoint yet: nothing to delete")
+        table.set_costs(self._costs)
         self._show_head()
         self._show_fates()
         self.query_one(KeyBar).recheck()

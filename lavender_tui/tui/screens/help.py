@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lavender_tui.model.run import RunState
-from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE, Key
+from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE, Key, in_words
 from lavender_tui.tui.themes import STATE_GLYPHS
 
 _KEY_WIDTH = 9
@@ -42,10 +42,15 @@ class HelpScreen(ModalScreen[None]):
                 yield Static(Text(PLACES[place], style="bold"), classes="heading", markup=False)
                 for key in TABLE:
                     if place in key.places and self._may(key):
-                        yield _entry(key.shown, key.help)
+                        yield self._entry(key.shown, key.help)
             yield Static(Text("States", style="bold"), classes="heading", markup=False)
             for state, words in _STATE_WORDS.items():
-                yield _entry(f"{STATE_GLYPHS[state]}", f"{state.value}: {words}")
+                yield self._entry(f"{STATE_GLYPHS[state]}", f"{state.value}: {words}")
+
+    def _entry(self, left: str, right: str) -> Static:
+        if getattr(self.app, "is_ascii", False):
+            left, right = in_words(left), in_words(right)
+        return _entry(left, right)
 
     def _may(self, key: Key) -> bool:
         """Read-only, what changes something isn't there."""

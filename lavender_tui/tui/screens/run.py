@@ -152,6 +152,7 @@ class RunScreen(RunTabs, Screen[None]):
         self._curve = family.points if self._resumes else run.losses
         self.query_one(LossPlot).show(self._curve, self._resumes, saves=self._saves, is_whole=family.is_whole)
         table = self.query_one(CheckpointTable)
+        table.say_nothing("nothing saved yet")
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
         self._show_position()
         self.query_one(KeyBar).recheck()

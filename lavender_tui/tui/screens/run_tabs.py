@@ -140,11 +140,15 @@ class RunTabs(RunActions):
 
     def on_history_read(self, message: HistoryRead) -> None:
         if message.sequence == self._asked:
-            self.query_one(HistoryTable).set_rows(message.rows)
+            table = self.query_one(HistoryTable)
+            table.say_nothing("nothing is recorded: no start, no stop, no end")
+            table.set_rows(message.rows)
 
     def on_processes_sampled(self, message: ProcessesSampled) -> None:
         if message.sequence <= self._asked and self.tab == PROCESSES:
-            self.query_one(ProcessTable).set_rows(message.rows)
+            table = self.query_one(ProcessTable)
+            table.say_nothing("no process of it lives on this host")
+            table.set_rows(message.rows)
 
     # Keys of single tabs
 

@@ -103,6 +103,7 @@ class TreeScreen(Screen[None]):
     def _typed(self, event: Input.Changed) -> None:
         wanted = event.value.lower().strip()
         rows = [row for row in self._rows if wanted in f"{row[3]} {row[2]}".lower()] if wanted else self._rows
+        self.query_one(KeyTable).say_nothing("no key, shape or value with these letters; esc shows all of them")
         self.query_one(KeyTable).set_rows([(0, row[3], row[2], row[3]) for row in rows] if wanted else rows)
 
     @on(Input.Submitted, "#filter")

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual import events
 from textual.widget import Widget
 
-from lavender_tui.tui.keys import Key, of_places
+from lavender_tui.tui.keys import Key, in_words, of_places
 from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
 _KEPT = ("back", "help", "quit")  # the last ones, and never left out: their room is set aside
@@ -53,10 +53,12 @@ class KeyBar(Widget):
         spans: list[Span] = [(" ", "")]
         self._marks = []
         usable = self._usable()
+        is_ascii = getattr(self.app, "is_ascii", False)
         kept = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in _KEPT)
         for key in usable:
             is_dim = self._may(key) is None
-            entry: list[Span] = [(key.shown, "faint" if is_dim else "accent")]
+            shown = in_words(key.shown) if is_ascii else key.shown
+            entry: list[Span] = [(shown, "faint" if is_dim else "accent")]
             entry += [(f" {key.label}", "faint" if is_dim else "quiet"), ("  ", "")]
             start = spans_length(spans)
             room = self.size.width - (0 if key.id in _KEPT else kept)

@@ -134,6 +134,7 @@ class LineTable(ScrollView, can_focus=True):
         self._lines: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
         self._layout: list[tuple[Column, int]] = []
         self._announced: str | None = None
+        self._nothing = ""
 
     # What a subclass says
 
@@ -181,6 +182,12 @@ class LineTable(ScrollView, can_focus=True):
             self._show_cursor()
         self.recheck()
         self._announce()
+
+    def say_nothing(self, words: str) -> None:
+        """What stands below the titles while there are no rows."""
+        if words != self._nothing:
+            self._nothing = words
+            self.refresh_line(self.scroll_offset.y + HEAD)
 
     def recheck(self) -> None:
         """Repaint the visible lines whose cells changed, and forget the others."""
@@ -250,7 +257,7 @@ class LineTable(ScrollView, can_focus=True):
             return self._draw_head(width, base)
         index = y - HEAD + self.scroll_offset.y
         if index >= len(self._keys):
-            return Strip.blank(width, base)
+            return self._draw_nothing(width, base) if index == 0 else Strip.blank(width, base)
         known = self._lines.get(index)
         if known is None:
             cells = self.cells(index)
@@ -265,6 +272,10 @@ class LineTable(ScrollView, can_focus=True):
             segments.append(Segment(" " * GAP if place else "", base))
             segments.append(Segment(fit(cell.text, room, right=column.right), base + ink(self, cell.ink)))
         return Strip(segments).adjust_cell_length(width, base)
+
+    def _draw_nothing(self, width: int, base: Style) -> Strip:
+        words = fit(self._nothing, max(1, width - self.MARGIN))
+        return Strip([Segment(" " * self.MARGIN, base), Segment(words, base + ink(self, "quiet"))])
 
     def _draw_row(self, cells: Mapping[str, Cell], at_cursor: bool, width: int, base: Style) -> Strip:
         plain = self.app.current_theme.ansi and at_cursor  # 16 colours: one ink on the cursor, or nothing is legible

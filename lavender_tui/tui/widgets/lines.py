@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
+from lavender_tui.tui.keys import in_words
 from lavender_tui.tui.widgets.inks import Span, text_of
 
 
@@ -50,6 +51,8 @@ class Lines(Widget):
         self._lines: list[list[Span]] = []
 
     def show(self, lines: list[list[Span]]) -> None:
+        if getattr(self.app, "is_ascii", False):
+            lines = [[(in_words(words), name) for words, name in line] for line in lines]
         if lines != self._lines:
             self._lines = lines
             self.refresh(layout=True)

@@ -1,0 +1,151 @@
+"""Every page in every state of a run at three sizes, as recorded; and how three of them look in each theme."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.tui.start import Look
+from lavender_tui.watch import devices
+from tests.tui import snapshot_roots
+from tests.tui.conftest import LARGE, SMALL, Play, press, until
+from tests.tui.recorded import Recorded, compare_picture, settle
+from tests.tui.snapshot_roots import SCENES, Scene
+
+MIDDLE = (120, 40)
+SIZES = (SMALL, pytest.param(MIDDLE, marks=pytest.mark.long), pytest.param(LARGE, marks=pytest.mark.long))
+# A page's title, the keys that lead to it from the one before, and whether only a living run has it.
+Page = tuple[str, tuple[str, ...]]
+_TABS: tuple[Page, ...] = (
+    ("run overview", ("escape", "enter")),
+    ("run checkpoints", ("2",)),
+    ("tree of a checkpoint", ("enter",)),
+    ("run loss", ("escape", "3")),
+    ("run data", ("4",)),
+    ("run processes", ("5",)),
+    ("run history", ("7",)),
+    ("log", ("6",)),
+    ("log search", ("slash", *"step=")),
+)
+_REST: tuple[Page, ...] = (
+    ("resume", ("escape", "escape", "escape", "r")),
+    ("list filtered", ("escape", "slash", *"!zz")),
+    ("comparison", ("escape", "g", "space", "space", "c")),
+    ("disk", ("escape", "escape", "D")),
+    ("help", ("escape", "question_mark")),
+)
+_EMPTY: tuple[Page, ...] = (("list", ()), ("disk", ("D",)), ("help", ("escape", "question_mark")))
+_LIVE: tuple[Page, ...] = (("stop box", ("x",)),)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of a known length on a host of a known name in UTC, without GPUs, with a `python` in its path."""
+    made = Path(tempfile.mkdtemp(prefix="lav-", dir="/tmp"))
+    system = os.uname()
+    names = ("sysname", "nodename", "release", "version", "machine")
+    told = SimpleNamespace(**{name: getattr(system, name) for name in names} | {"nodename": "gpu-03"})
+    monkeypatch.setattr(os, "uname", lambda: told)
+    monkeypatch.setattr(socket, "gethostname", lambda: "gpu-03")
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(devices, "_monitor", type(devices._monitor)())
+    monkeypatch.setenv("HOME", str(made))
+    monkeypatch.setenv("USER", "anna")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    (made / "bin").mkdir()
+    (made / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    monkeypatch.setenv("PATH", f"{made / 'bin'}:{os.environ['PATH']}")
+    yield made
+    monkeypatch.undo()
+    time.tzset()
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def scene(request: pytest.FixtureRequest, home: Path) -> Iterator[Scene]:
+    made = SCENES[request.param](home)
+    yield made
+    if made.process:
+        os.kill(made.process, signal.SIGKILL)
+        os.waitpid(made.process, 0)
+
+
+def pages(scene: Scene, state: str) -> tuple[Page, ...]:
+    if scene.run is None:
+        return _EMPTY
+    live = _LIVE if scene.process else ()
+    return (("list", ()), *live, *_TABS, *_REST)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=("80x24", "120x40", "200x60"))
+@pytest.mark.parametrize("scene", SCENES, indirect=True)
+async def test_every_page_is_as_recorded(
+    play: Play, scene: Scene, size: tuple[int, int], request: pytest.FixtureRequest
+) -> None:
+    state = request.node.callspec.params["scene"]
+    recorded = Recorded(f"{state}-{size[0]}x{size[1]}", lambda: [scene.process] if scene.process else [])
+    async with play(scene.root, size=size) as pilot:
+        await to_run(pilot, scene)
+        for title, keys in pages(scene, state):
+            await press(pilot, *keys)
+            # the checks of a run that lives name its process: they wrap elsewhere with another one
+            above = "────" if title == "resume" and scene.process else ""
+            await recorded.compare(pilot, title, above=above)
+    recorded.close()
+
+
+async def to_run(pilot: Pilot[Any], scene: Scene) -> None:
+    """The cursor on the run that the scene is about, with what was found out of its processes."""
+    if scene.run is None:
+        return
+    app = pilot.app
+    assert isinstance(app.screen, RunsScreen)
+    list_of_runs = app.screen
+    list_of_runs.go_to_run(str(scene.root / scene.run))
+    if scene.process:
+        await until(pilot, lambda: list_of_runs.cursor_run.usage is not None, "what they use")
+    await pilot.pause()
+
+
+LOOKS: dict[str, tuple[str, dict[str, str], bool]] = {
+    "dark": ("lavender", {}, False),
+    "light": ("lavender-light", {}, False),
+    "colour-blind": ("colour-blind", {}, False),
+    "ansi": ("ansi-dark", {}, False),
+    "no-colour": ("lavender", {"NO_COLOR": "1"}, False),
+    "ascii": ("lavender", {}, True),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_look_is_as_recorded(play: Play, home: Path, look: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = snapshot_roots.failed(home)
+    theme, env, is_ascii = LOOKS[look]
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    async with play(scene.root, size=MIDDLE, look=Look(theme=theme, ascii=is_ascii)) as pilot:
+        await to_run(pilot, scene)
+        for title, keys in (("list", ()), ("run", ("enter",)), ("resume", ("r",))):
+            await press(pilot, *keys)
+            await settle(pilot)
+            told: list[str] = []
+            await until(pilot, lambda told=told, title=title: _same(pilot, f"{look}-{title}", told), f"{title}, {told}")
+
+
+def _same(pilot: Pilot[Any], name: str, told: list[str]) -> bool:
+    told[:] = [compare_picture(pilot, name)]
+    return not told[0]
