@@ -47,7 +47,7 @@ def save(run: Path, count: int, *, age: float, **more: object) -> Path:
 def launched(run: Path, *, ago: float, leader: ProcessId | None = None, source: Path | None = None) -> None:
     run.mkdir(parents=True, exist_ok=True)
     record = LaunchRecord(
-        run_id=f"{run.name}-0", run_dir=str(run), backend="local", argv=COMMAND, command=COMMAND,
+        run_id=_id_of(run), run_dir=str(run), backend="local", argv=COMMAND, command=COMMAND,
         cwd=str(run.parent.parent), host=host_name(), boot_id=boot_id(), pid_namespace=pid_namespace(),
         leader=leader or ProcessId(pid=2**22 - 7, start_ticks=1), started_at=time.time() - ago,
         written_by="supervisor", world_size=2, resumed_from=Lineage(run=str(source)) if source else None,
@@ -88,18 +88,18 @@ def failed(home: Path) -> Scene:
     return Scene(scene.root, FAILED)
 
 
-def living(home: Path, name: str = LIVING, last: float = 1.5 * HOUR) -> Scene:
-    """Saves every third hour, the last time `last` seconds ago."""
+def living(home: Path, name: str = LIVING, last: float = 2.5 * HOUR) -> Scene:
+    """Saves every sixth hour, the last time `last` seconds ago."""
     scene = empty(home)
     history(scene.root)
     run = scene.root / name
     for count in (1, 2, 3):
-        save(run, count, loss=2.2 - count / 50, each=100 * count, age=last + (3 - count) * 3 * HOUR, world_size=2)
+        save(run, count, loss=2.2 - count / 50, each=100 * count, age=last + (3 - count) * 6 * HOUR, world_size=2)
     if name == LIVING:  # steps count from the start of the process on: a stall since yesterday shows in the saves alone
         runs.metrics(run, runs.falling(120, start=3.1, end=2.1))
     (run / "train.log").write_text("".join(f"step={step} loss={3 - step / 90:.4f}\n" for step in range(1, 91)))
     leader = _start(run)
-    launched(run, ago=last + 7 * HOUR, leader=ProcessId(pid=leader, start_ticks=start_ticks(leader) or 0))
+    launched(run, ago=last + 13 * HOUR, leader=ProcessId(pid=leader, start_ticks=start_ticks(leader) or 0))
     for file in (*run.glob("*.jsonl"), run / "train.log", run / "launch.json"):
         os.utime(file, (time.time() - last, time.time() - last))
     return Scene(scene.root, name, leader)
@@ -126,7 +126,12 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
 
 
 def _start(run: Path) -> int:
-    env = {**os.environ, "LAVENDER_RUN_DIR": str(run), "LAVENDER_RUN_ID": f"{run.name}-0"}
+    env = {**os.environ, "LAVENDER_RUN_DIR": str(run), "LAVENDER_RUN_ID": _id_of(run)}
     argv = ["python", "train.py", *COMMAND[2:]]
     child = subprocess.Popen(argv, executable=sys.executable, env=env, cwd=run.parent.parent, start_new_session=True)
     return child.pid
+
+
+def _id_of(run: Path) -> str:
+    """Another one in each home: tests run at the same time, and a process is known by its run's id."""
+    return f"{run.name}-{run.parent.parent.parent.name}"
