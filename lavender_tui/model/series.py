@@ -7,11 +7,19 @@ from collections.abc import Iterable, Sequence
 
 Point = tuple[float, float | None]  # (step, value or None for a gap)
 _BARS = "▁▂▃▄▅▆▇█"
+# Axes are computed as high - low and in cells of it: near the largest float that overflows, and steps beyond 2**53 fall
+# together.
+_GREATEST, _LAST_STEP = 1e300, 1e15
 
 
 def finite(points: Iterable[Point]) -> list[tuple[float, float]]:
     """Only the points that can be drawn."""
     return [(x, y) for x, y in points if y is not None and math.isfinite(y) and math.isfinite(x)]
+
+
+def drawable(points: Iterable[Point]) -> list[tuple[float, float]]:
+    """Only the points that an axis can hold beside any other."""
+    return [(x, y) for x, y in finite(points) if abs(y) < _GREATEST and abs(x) < _LAST_STEP]
 
 
 def bounds(points: Iterable[Point]) -> tuple[float, float, float, float] | None:

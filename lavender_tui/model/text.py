@@ -94,6 +94,9 @@ def age(seconds: float | None) -> str:
     return "now" if seconds < 1 else f"{duration(seconds)} ago"
 
 
+_MOST = 1_000_000  # days and hours that are written out: beyond, nobody reads the digits
+
+
 def duration(seconds: float | None) -> str:
     """A length of time with its two-letter unit, as coarse as one reads it."""
     if seconds is None or not math.isfinite(seconds):
@@ -101,7 +104,8 @@ def duration(seconds: float | None) -> str:
     for unit, length, until in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 172_800)):
         if seconds < until:
             return f"{int(seconds // length)} {unit}"
-    return f"{int(seconds // 86_400)} d"
+    days = seconds // 86_400
+    return f"{days:.0f} d" if days < _MOST else f"{days:.0e} d"
 
 
 def coarse(seconds: float) -> str:
@@ -135,7 +139,7 @@ def hours(value: float | None) -> str:
     if value is None or not math.isfinite(value) or value < 0:
         return NONE
     if value >= 10:
-        return f"{value:.0f} h"
+        return f"{value:.0f} h" if value < _MOST else f"{value:.0e} h"
     return f"{value:.1f} h" if value >= 1 else f"{value * 60:.0f} min"
 
 

@@ -124,3 +124,8 @@ def test_a_refused_proposal_still_prints_its_checks() -> None:
     assert document["refused"] is True
     assert document["checks"][0]["verdict"] == "refuse"
     assert document["passed_over"] == [{"path": "/r/x", "reason": "cut"}]
+
+
+def test_an_axis_holds_no_number_that_overflows_it() -> None:
+    odd = [(1, 1e308), (10**18, 2.0), (2, -1e308), (3, float("nan")), (4, None), (-(10**18), 1.0)]
+    assert series.drawable([*odd, (5, 1.5), (-1, 1e299)]) == [(5, 1.5), (-1, 1e299)]

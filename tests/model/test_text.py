@@ -118,3 +118,7 @@ def test_fractions_and_counts() -> None:
     assert text.hours(31.2) == "31 h"
     assert text.hours(-1) == "–"
     assert text.plural(1, "process", "processes") == "1 process"
+
+
+def test_lengths_of_time_that_are_none_stay_short() -> None:
+    assert (text.hours(1e300), text.duration(1e300)) == ("1e+300 h", "1e+295 d")

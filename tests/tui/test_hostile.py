@@ -108,3 +108,25 @@ async def test_a_root_with_brackets_in_its_path(play: Play, tmp_path: Path) -> N
         await press(pilot, "enter")
         await until_shown(pilot, "1 [@click=app.quit]x")
         assert_harmless(pilot)
+
+
+async def test_numbers_that_no_axis_holds(play: Play, tmp_path: Path) -> None:
+    """On the page of the curves, zoomed, averaged and on a log scale; then two such runs beside another."""
+    odd = '"a": 1e308', '"a": -1e308', '"a": 1e-320', '"a": NaN', '"a": 2'
+    steps = -1, 5, 5, 10**18, 7, 10**15, 10**400, -(10**18), 9
+    lines = [f'{{"step": {step}, "loss": {3 + at}, {odd[at % 5]}}}' for at, step in enumerate(steps)]
+    for name in ("run-2026-04-24_18-53-41", "run-2026-04-25_18-53-41"):
+        runs.save(tmp_path / name, 1)
+        (tmp_path / name / "metrics.jsonl").write_text(
+            "\n".join(["NaN", *lines, '{"step": NaN, "loss": Infinity}', ""])
+        )
+    async with play(tmp_path, size=LARGE) as pilot:
+        await press(pilot, "enter", "3")
+        await until_shown(pilot, "1 of 2")
+        for key in ("plus", "left", "plus", "left", "plus", "o", "a", "right", "minus", "m", "o", "plus", "left", "0"):
+            await press(pilot, key)
+            await pilot.pause(0.05)
+            assert_harmless(pilot)
+        await press(pilot, "escape", "space", "j", "space", "c")
+        await until_shown(pilot, "by step")
+        assert_harmless(pilot)

@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.message import Message
 from textual.worker import Worker, WorkerState
 
-from lavender_tui.model import text
+from lavender_tui.model import series, text
 from lavender_tui.model.run import LossPoint
 from lavender_tui.model.series import decimate, finite
 from lavender_tui.tui.widgets.curve import roomy
@@ -24,7 +24,6 @@ _FEW_STEPS = 6
 SAVE = "▴"
 FOOT_ROWS, AROUND = 1.5, 5  # added below the curve for the marks of the saves; rows of title, frame and numbers
 _MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
-_GREATEST = 1e300  # axes are computed as high - low: near the largest float that overflows
 
 
 class LossPlot(Container):
@@ -139,8 +138,7 @@ class LossPlot(Container):
 
 def drawable(points: Sequence[LossPoint], width: int) -> list[tuple[float, float]]:
     """At most two points a cell, all finite and small enough for an axis."""
-    kept = [(point.step, point.loss) for point in points if point.loss is None or abs(point.loss) < _GREATEST]
-    return decimate(kept, max(1, width))
+    return decimate(series.drawable((point.step, point.loss) for point in points), max(1, width))
 
 
 def one_a_cell(steps: Sequence[int], first: float, last: float, width: int) -> list[float]:

@@ -13,7 +13,7 @@ from textual.worker import Worker, WorkerState
 
 from lavender_tui.model import text
 from lavender_tui.model.curve_view import SMOOTHINGS, CurveView, nearest, shown_part
-from lavender_tui.model.series import decimate
+from lavender_tui.model.series import decimate, drawable
 from lavender_tui.tui.widgets.curve import roomy
 from lavender_tui.tui.widgets.inks import Span
 from lavender_tui.tui.widgets.lines import Lines
@@ -76,10 +76,15 @@ class MetricPlot(Container):
         self._draw()
 
     def show(self, metrics: Mapping[str, Points], resumes: Sequence[int] = (), saves: Sequence[int] = ()) -> None:
-        """Metric → points in order of steps; `resumes` and `saves` are the steps that are marked."""
-        self._metrics, self._resumes, self._saves = metrics, tuple(resumes), tuple(saves)
-        if self._metric not in metrics:
-            self._metric = next(iter(metrics), "")
+        """Metric → points in order of steps; `resumes` and `saves` are the steps that are marked.
+
+        What no axis can hold is left out, and a metric of which nothing is left.
+        """
+        fitting = {name: drawable(points) for name, points in metrics.items()}
+        self._metrics = {name: points for name, points in fitting.items() if points}
+        self._resumes, self._saves = tuple(resumes), tuple(saves)
+        if self._metric not in self._metrics:
+            self._metric = next(iter(self._metrics), "")
         self._draw()
 
     @property
