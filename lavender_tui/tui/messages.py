@@ -239,9 +239,9 @@ class PruneEnded(Message):
 
 @dataclass
 class MetricsRead(Message):
-    """Every number that the training logged: metric → (step, value) points."""
+    """Every number that the training in `path` logged: metric → (step, value) points."""
 
-    sequence: int
+    path: str
     metrics: dict[str, list[tuple[float, float]]]
 
 

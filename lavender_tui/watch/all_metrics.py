@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from typing import Any, TypeGuard
+import os
+import time
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeGuard
 
 from lavender_tui.model.series import decimate
 from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME
@@ -12,6 +16,7 @@ from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME
 MOST_METRICS = 200
 MOST_POINTS = 4_000  # of each; above that they are thinned, extremes stay
 MOST_BYTES = 256 << 20  # from the end of the file
+_LINES_AT_ONCE = 200
 _NO_METRICS = frozenset({"step", "global_step", "time", "at", "timestamp"})
 
 
@@ -21,17 +26,47 @@ def read_metrics(run_dir: str) -> dict[str, list[tuple[float, float]]]:
     Values that are no finite number, and lines that are no JSON object with a step, are left out. Where a step was
     logged twice, after a restart, the later one counts.
     """
-    found: dict[str, dict[float, float]] = {}
-    try:
-        with open(f"{run_dir}/{METRICS_NAME}", "rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - MOST_BYTES))
-            while line := file.readline(MAX_LINE_BYTES):
-                _take(line, found)
-    except OSError:
-        return {}
-    order = sorted(found, key=lambda name: (name != "loss", not name.endswith("loss"), name != "lr", name))
-    return {name: _thinned(found[name]) for name in order if found[name]}
+    return Reader(run_dir).read()
+
+
+class Reader:
+    """As `read_metrics`, again and again: what was read before is not read anew. For one thread at a time."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.run_dir = run_dir
+        self._found: dict[str, dict[float, float]] = {}
+        self._inode, self._at = 0, 0
+
+    def read(self, is_cancelled: Callable[[], bool] = lambda: False) -> dict[str, list[tuple[float, float]]]:
+        """Every metric as it stands now; where `is_cancelled` comes true, what was read until then."""
+        try:
+            with open(f"{self.run_dir}/{METRICS_NAME}", "rb") as file:
+                self._begin(os.fstat(file.fileno()))
+                file.seek(self._at)
+                self._read_on(file, is_cancelled)
+        except OSError:
+            return {}
+        order = sorted(self._found, key=lambda name: (name != "loss", not name.endswith("loss"), name != "lr", name))
+        return {name: _thinned(self._found[name]) for name in order if self._found[name]}
+
+    def _begin(self, facts: os.stat_result) -> None:
+        """Another file, or a shorter one, is read from its own beginning."""
+        if facts.st_ino != self._inode or facts.st_size < self._at:
+            self._inode, self._at = facts.st_ino, max(0, facts.st_size - MOST_BYTES)
+            self._found.clear()
+
+    def _read_on(self, file: BinaryIO, is_cancelled: Callable[[], bool]) -> None:
+        """Line by line. A last line without its end counts as far as it can be read, and is read again."""
+        for number in itertools.count(1):
+            line = file.readline(MAX_LINE_BYTES)
+            if not line or (number % _LINES_AT_ONCE == 0 and is_cancelled()):
+                break
+            _take(line, self._found)
+            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                break
+            self._at += len(line)
+            if number % _LINES_AT_ONCE == 0:
+                time.sleep(0)  # whoever handles keys comes first
 
 
 def _take(line: bytes, found: dict[str, dict[float, float]]) -> None:

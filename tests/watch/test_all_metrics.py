@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lavender_tui.watch.all_metrics import MOST_METRICS, MOST_POINTS, read_metrics
+from lavender_tui.watch.all_metrics import MOST_METRICS, MOST_POINTS, Reader, read_metrics
 
 
 def test_every_number_is_a_metric_loss_first(tmp_path: Path) -> None:
@@ -36,3 +36,16 @@ def test_memory_is_bounded_and_extremes_stay(tmp_path: Path) -> None:
     found = read_metrics(str(tmp_path))
     assert len(found) <= MOST_METRICS and len(found["loss"]) <= MOST_POINTS
     assert max(value for _, value in found["loss"]) == 99.0
+
+
+def test_what_was_read_is_not_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "loss": 3.0}\n{"step": 2, "lo')
+    reader = Reader(str(tmp_path))
+    assert reader.read() == {"loss": [(1.0, 3.0)]}
+    with path.open("r+") as file:
+        file.write('{"step": 9, "loss": 9.0}\n{"step": 2, "loss": 2.0}\n')
+    assert reader.read() == {"loss": [(1.0, 3.0), (2.0, 2.0)]}, "only what came after the last whole line"
+    path.write_text('{"step": 5, "loss": 1.0}\n')
+    assert reader.read() == {"loss": [(5.0, 1.0)]}, "a shorter file is another one"
+    assert reader.read(lambda: True) == {"loss": [(5.0, 1.0)]}

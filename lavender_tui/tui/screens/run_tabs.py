@@ -21,6 +21,7 @@ from lavender_tui.tui.widgets.process_table import ProcessTable, in_tree
 from lavender_tui.tui.widgets.tab_bar import TabBar
 
 if TYPE_CHECKING:
+    from lavender_tui.watch.all_metrics import Reader
     from lavender_tui.watch.usage import Sampler
 
 OVERVIEW, CHECKPOINTS, LOSS, DATA, PROCESSES, LOG, HISTORY = range(1, 8)
@@ -44,6 +45,8 @@ class RunTabs(RunActions):
         self._sampler: Sampler | None = None
         self._sampled_at = 0.0
         self._asked = 0
+        self._is_reading_metrics = False
+        self._metrics_reader: Reader | None = None
 
     @property
     def shown_run(self) -> Run:
@@ -92,7 +95,9 @@ class RunTabs(RunActions):
         self._asked += 1
         if self.tab == LOSS:
             self.query_one(MetricPlot).load()
-            self._read_metrics(self._asked, self.shown_run)
+            if not self._is_reading_metrics:  # a long file takes longer than the second until it is asked for again
+                self._is_reading_metrics = True
+                self._read_metrics(self.shown_run.path)
         elif self.tab == HISTORY:
             self._read_history(self._asked, self.shown_run)
         elif self.tab == PROCESSES and (is_new or time.monotonic() - self._sampled_at > _SAMPLE_SECONDS):
@@ -100,12 +105,18 @@ class RunTabs(RunActions):
             self._sample(self._asked, self.shown_run)
 
     @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
-    def _read_metrics(self, sequence: int, run: Run) -> None:
-        from lavender_tui.watch.all_metrics import read_metrics
+    def _read_metrics(self, path: str) -> None:
+        from lavender_tui.watch.all_metrics import Reader
 
-        found = read_metrics(run.path)
-        if not get_current_worker().is_cancelled:
-            self.post_message(MetricsRead(sequence, found))
+        worker = get_current_worker()
+        reader = self._metrics_reader
+        if reader is None or reader.run_dir != path:
+            reader = self._metrics_reader = Reader(path)
+        found: dict[str, list[tuple[float, float]]] = {}
+        try:
+            found = reader.read(lambda: worker.is_cancelled)
+        finally:
+            self.post_message(MetricsRead(path, found))
 
     @work(thread=True, exclusive=True, group="history", exit_on_error=False)
     def _read_history(self, sequence: int, run: Run) -> None:
@@ -131,8 +142,11 @@ class RunTabs(RunActions):
             self.post_message(ProcessesSampled(sequence, rows))
 
     def on_metrics_read(self, message: MetricsRead) -> None:
-        if message.sequence == self._asked:
+        self._is_reading_metrics = False
+        if message.path == self.shown_run.path:
             self.show_metrics(message.metrics)
+        else:
+            self.read_tab()
 
     def show_metrics(self, metrics: dict[str, list[tuple[float, float]]]) -> None:
         """The page adds what only it knows: the curve over all resumes, and its marks."""

@@ -43,7 +43,7 @@ class MetricPlot(Container):
         self._resumes: tuple[int, ...] = ()
         self._saves: tuple[int, ...] = ()
         self._plot: PlotWidget | None = None
-        self._is_asked = False
+        self._is_asked = self._is_read = False
         self._drawn: object = None
         self.view = CurveView()
 
@@ -80,6 +80,7 @@ class MetricPlot(Container):
 
         What no axis can hold is left out, and a metric of which nothing is left.
         """
+        self._is_read, self._drawn = True, None if not self._is_read else self._drawn
         fitting = {name: drawable(points) for name, points in metrics.items()}
         self._metrics = {name: points for name, points in fitting.items() if points}
         self._resumes, self._saves = tuple(resumes), tuple(saves)
@@ -182,7 +183,7 @@ class MetricPlot(Container):
     def _title(self, is_drawn: bool) -> list[Span]:
         names = self.names
         if not names:
-            return [("nothing recorded yet", "quiet")]
+            return [("nothing recorded yet" if self._is_read else "reading…", "quiet")]
         spans: list[Span] = [(text.clean(self._metric, 60), "strong")]
         spans.append((f"  {names.index(self._metric) + 1} of {len(names)}", "quiet"))
         if self.view.smoothing:
