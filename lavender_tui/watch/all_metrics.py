@@ -15,7 +15,7 @@ from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME
 
 MOST_METRICS = 200
 MOST_POINTS = 4_000  # of each; above that they are thinned, extremes stay
-MOST_BYTES = 256 << 20  # from the end of the file
+MOST_BYTES = 64 << 20  # from the end of the file: 10 s of reading
 _LINES_AT_ONCE = 200
 _NO_METRICS = frozenset({"step", "global_step", "time", "at", "timestamp"})
 
