@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _MOST_KEPT = 99
+_FAR_OFF_SECONDS = 366 * 86_400.0  # a disk that lasts for longer is no news
 
 
 class DiskScreen(Screen[None]):
@@ -123,7 +124,7 @@ class DiskScreen(Screen[None]):
         if self._free is not None:
             head.append((f"   {text.size(self._free)} free", "strong"))
             left = seconds_until_full(self._free, self._costs)
-            if left is not None:
+            if left is not None and left < _FAR_OFF_SECONDS:
                 head.append((f", full in {text.duration(left)} at this rate", "warn" if left < 86_400 else "quiet"))
         self.query_one("#title", Lines).show([head])
         doomed = self._doomed
