@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch import start, stop
+from lavender_tui.model.plan import Launch
 from lavender_tui.model.text import clean
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.widgets.run_table import RunTable
@@ -130,3 +133,54 @@ async def test_numbers_that_no_axis_holds(play: Play, tmp_path: Path) -> None:
         await press(pilot, "escape", "space", "j", "space", "c")
         await until_shown(pilot, "by step")
         assert_harmless(pilot)
+
+
+TEXTS = ("[/]", "[bold", "[[x]]", "\\[escaped]", "a[0:3]", "[link=http://127.0.0.1/]x[/link]", "{{braces}}", "%s %d")
+
+
+def assert_no_link(pilot) -> None:
+    """No cell of the screen holds an action or a link that a click would follow."""
+    width, height = pilot.app.size
+    for y in range(height):
+        for x in range(width):
+            style = pilot.app.screen.get_style_at(x, y)
+            assert not style.link and not any("click" in name for name in style.meta), f"{x}, {y}"
+
+
+async def test_every_page_of_a_living_run_with_brackets_everywhere(play: Play, tmp_path: Path) -> None:
+    root, name = tmp_path / "checkpoints", "[@click=app.quit]stop me[x] [1 [bold"
+    run = root / name
+    runs.save(run, 1, model_cfg={f"k{at} {words}": words for at, words in enumerate(TEXTS)}, loss=float("inf"))
+    runs.save(root / "run [/]", 1, loss=float("nan"), model_cfg={"act": "silu[fast]"})
+    (run / "metrics.jsonl").write_text(
+        "".join(f'{{"step": {step}, "loss": {loss}, "[/lr]": 1e308}}\n'
+                for step, loss in enumerate(("1.0", "NaN", "Infinity", "1e308", "-1e308", "1e999", "2.0"), 1))
+    )  # fmt: skip
+    argv = (
+        sys.executable,
+        "-c",
+        "import time; print('[@click=app.quit]q[/] [/x]', flush=True); time.sleep(600)",
+        "[/a]",
+    )
+    start(Launch(backend="local", argv=argv, cwd=str(tmp_path)), str(run))
+    stop_words = "Stop [@click=app.quit]stop me[x] [1 [bold?"
+    try:
+        async with play(root, size=(120, 40)) as pilot:
+            await until(pilot, lambda: any(one.is_alive for one in pilot.app.runs), "the run alive")
+            pilot.app.screen.go_to_run(str(run))
+            await pilot.pause()
+            for keys, shown in (
+                (("x",), stop_words), (("escape", "y"), "Copy of [@click"), (("escape", "enter"), "[1 Overview]"),
+                (("2", "enter"), "[link=http://127.0.0.1/]x[/link]"), (("slash", *"[/]"), "k0 [/]"),
+                (("escape", "escape", "3"), "of "), (("M",), "[/lr]"), (("4",), "rows read"), (("5",), "[/a]"),
+                (("7",), "launched"), (("6",), "[@click=app.quit]q[/] [/x]"), (("slash", *"[/x]", "enter"), "“[/x]”"),
+                (("escape", "escape", "escape", "slash", *"[/x]"), "No run matches [/x]"),
+                (("escape", "g", "space", "space", "c"), "silu[fast]"), (("escape", "escape", "D"), "stop me[x]"),
+                (("escape", "question_mark"), "The list of runs"),
+            ):  # fmt: skip
+                await press(pilot, *keys)
+                await until_shown(pilot, shown)
+                assert_harmless(pilot)
+                assert_no_link(pilot)
+    finally:
+        stop(str(run), kill=True)

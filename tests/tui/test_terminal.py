@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -135,6 +136,45 @@ def test_nothing_happens_means_nearly_no_bytes(terminal: Callable[..., Terminal]
     while len(app.read(1.0)) > 400:  # the first frames, and ages that still say seconds
         pass
     assert len(app.read(5.0)) < 5 * 200
+
+
+def _paste(app: Terminal, words: bytes) -> None:
+    """As a terminal hands on a paste: between brackets, as fast as it is read."""
+    os.set_blocking(app.descriptor, False)
+    left, end = b"\x1b[200~" + words + b"\x1b[201~", time.monotonic() + 30
+    while left:
+        assert time.monotonic() < end, "it doesn't read what is pasted"
+        app.read(0.01)
+        with contextlib.suppress(BlockingIOError):
+            left = left[os.write(app.descriptor, left) :]
+    os.set_blocking(app.descriptor, True)
+
+
+def test_a_paste_presses_no_key(terminal: Callable[..., Terminal], root: Path) -> None:
+    """Into the list: nothing is resumed, stopped, deleted or left. Into the filter: its first line alone."""
+    before = sorted(os.listdir(root))
+    app = terminal()
+    _paste(app, b"R\nx\ny\nD\nP\ny\nr\n\nq\n" * 500)
+    app.written = b""
+    os.write(app.descriptor, b"/")
+    app.read_until(b"loss<2")
+    _paste(app, b"zzz\n" * 5000)
+    app.read_until_any("No run matches zzz")
+    assert sorted(os.listdir(root)) == before
+    os.write(app.descriptor, b"\x1b")
+    app.read(0.5)
+    os.write(app.descriptor, b"q")
+    assert app.wait(10) == 0
+
+
+def test_a_terminal_that_shrinks_to_nothing_and_grows(terminal: Callable[..., Terminal]) -> None:
+    app = terminal()
+    for rows, columns in ((5, 20), (1, 1), (24, 80), (60, 200)):
+        app.resize(rows, columns)
+        app.read(0.3)
+    app.read_until(b"SAVES")
+    os.write(app.descriptor, b"q")
+    assert app.wait(10) == 0 and b"Traceback" not in app.written
 
 
 @pytest.mark.parametrize(
