@@ -140,6 +140,8 @@ TRIES: dict[tuple[str, str], Try] = {
     ("back", DISK): Try(("escape",), gone="of checkpoints"),
     ("back", TREE): Try(("escape",), gone="scheduler_state_dict"),
 }
+# The two places where most time is spent are tried each time, the others in the long suite.
+_EVERY = [place if place in (LIST, RUN) else pytest.param(place, marks=pytest.mark.long) for place in PLACES]
 TRIES |= {("help", place): Try(("question_mark",), "╭──────") for place in PLACES}
 TRIES |= {("palette", place): Try(("ctrl+p",), "Search for commands") for place in PLACES}
 
@@ -179,7 +181,7 @@ def playground(tmp_path: Path) -> Iterator[Path]:
     stop(str(root / LIVE), kill=True)
 
 
-@pytest.mark.parametrize("place", [*PLACES])
+@pytest.mark.parametrize("place", _EVERY)
 async def test_every_key_does_what_it_says(play: Play, playground: Path, place: str) -> None:
     async with play(playground, size=LARGE) as pilot:
         await until(pilot, lambda: any(run.is_alive for run in pilot.app.runs), "the living run")
@@ -243,7 +245,7 @@ async def _back_to_the_list(pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
-@pytest.mark.parametrize("place", [*PLACES])
+@pytest.mark.parametrize("place", _EVERY)
 async def test_q_ends_the_app_from_everywhere(play: Play, playground: Path, place: str) -> None:
     async with play(playground, size=LARGE) as pilot:
         pilot.app.screen.go_to_run(str(playground / FAILED))
@@ -277,7 +279,7 @@ async def test_clicks_on_rows_titles_and_tabs(play: Play, playground: Path) -> N
             await until_shown(pilot, f"{name}]")
 
 
-@pytest.mark.parametrize("place", [*PLACES])
+@pytest.mark.parametrize("place", _EVERY)
 async def test_a_click_in_the_key_bar_presses_the_key(play: Play, playground: Path, place: str) -> None:
     async with play(playground, size=LARGE) as pilot:
         pilot.app.screen.go_to_run(str(playground / FAILED))
