@@ -173,9 +173,9 @@ async def test_every_page_of_a_living_run_with_brackets_everywhere(play: Play, t
             for keys, shown in (
                 (("x",), stop_words), (("escape", "y"), "Copy of [@click"), (("escape", "enter"), "[1 Overview]"),
                 (("2", "enter"), "[link=http://127.0.0.1/]x[/link]"), (("slash", *"[/]"), "k0 [/]"),
-                (("escape", "escape", "3"), "of "), (("M",), "[/lr]"), (("4",), "rows read"), (("5",), "[/a]"),
+                (("escape", "escape", "3"), "of "), (("M",), "[/lr]"), (("4",), "rows read"), (("5",), "supervisor"),
                 (("7",), "launched"), (("6",), "[@click=app.quit]q[/] [/x]"), (("slash", *"[/x]", "enter"), "“[/x]”"),
-                (("escape", "escape", "escape", "slash", *"[/x]"), "No run matches [/x]"),
+                (("escape", "escape", "escape", "slash", *"zz[/x]"), "No run matches zz[/x]"),
                 (("escape", "g", "space", "space", "c"), "silu[fast]"), (("escape", "escape", "D"), "stop me[x]"),
                 (("escape", "question_mark"), "The list of runs"),
             ):  # fmt: skip
