@@ -176,7 +176,8 @@ async def test_every_page_of_a_living_run_with_brackets_everywhere(play: Play, t
                 (("escape", "escape", "3"), "of "), (("M",), "[/lr]"), (("4",), "rows read"), (("5",), "supervisor"),
                 (("7",), "launched"), (("6",), "[@click=app.quit]q[/] [/x]"), (("slash", *"[/x]", "enter"), "“[/x]”"),
                 (("escape", "escape", "escape", "slash", *"zz[/x]"), "No run matches zz[/x]"),
-                (("escape", "g", "space", "space", "c"), "compare  2 runs"), (("G",), "silu[fast]"), (("escape", "escape", "D"), "stop me[x]"),
+                (("escape", "g", "space", "space", "c"), "compare  2 runs"), (("G",), "silu[fast]"),
+                (("escape", "escape", "D"), "stop me[x]"),
                 (("escape", "question_mark"), "The list of runs"),
             ):  # fmt: skip
                 await press(pilot, *keys)
