@@ -23,6 +23,7 @@ from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, unt
 
 FAILED, JUMPED, LIVE = "run-2026-04-24_18-53-41", "run-2026-04-30_00-00-00", "run-2026-05-01_00-00-00"
 LINES = 500
+PATIENCE = 60.0  # seconds: a plan on a busy machine takes its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +211,11 @@ async def _try(pilot: Pilot[Any], root: Path, key_id: str, place: str, one: Try)
     if one.gone:
         assert re.search(one.gone, before), f"{key_id} in {place}: it wasn't there before\n{before}"
     await press(pilot, *one.pressed)
-    await until(pilot, lambda: _has_worked(pilot, key_id, one, before, count), f"{key_id} in {place}")
+    await until(pilot, lambda: _has_worked(pilot, key_id, one, before, count), f"{key_id} in {place}", PATIENCE)
 
 
 async def _until_there(pilot: Pilot[Any], pattern: str, key_id: str) -> None:
-    await until(pilot, lambda: re.search(pattern, text_of(pilot.app)), f"{pattern} before {key_id}")
+    await until(pilot, lambda: re.search(pattern, text_of(pilot.app)), f"{pattern} before {key_id}", PATIENCE)
 
 
 def _body(pilot: Pilot[Any]) -> str:
