@@ -239,10 +239,12 @@ async def test_enter_launches_a_real_training_and_the_cursor_is_on_it(
 ) -> None:
     before = snapshot_of(one_run / FAILED)
     async with play(one_run) as pilot:
+        await press(pilot, "slash", *"04-24", "enter")  # a filter that the new run's name doesn't match
         await open_sheet(pilot)
         await choose_local(pilot)
         await press(pilot, "enter")
         new = await launched_run(pilot)
+        assert not pilot.app.screen.view.query, "a run that was launched is never filtered away"
         assert new.resumed_from.run == str(one_run / FAILED)
         await until_shown(pilot, "● running")
         plan = json.loads(Path(new.path, "resume.json").read_text())

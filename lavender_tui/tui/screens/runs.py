@@ -133,6 +133,8 @@ class RunsScreen(ListView, Screen[None]):
             self.query_one(EmptyList).show(bool(self._runs), self.view.query)
         if self._awaited is not None and table.go_to(self._awaited):
             self._awaited = None
+        elif self.view.query and any(run.key == self._awaited for run in self._runs):
+            self.call_later(self.action_clear_filter)  # the run that was launched isn't among those asked for
         self._show_facts()
 
     def _change_rows(self, changed: frozenset[str]) -> bool:
