@@ -38,7 +38,7 @@ def test_on_two_nodes_whose_time_is_over_in_the_middle(
 ) -> None:
     for name, value in (("NODES", "2"), ("TIME", "30"), ("SIGNAL_SECONDS", "60")):
         monkeypatch.setenv(f"LAVENDER_TUI_SLURM_{name}", value)
-    chain = make_chain(save_seconds=1e6, pause=0.3)
+    chain = make_chain(save_seconds=1e6, pause=1.5)  # still training when the warning comes, on a quiet machine too
     command = (sys.executable, "-m", EXAMPLE, "--data", chain.data, "--root", chain.root, *chain.options)
     options = Options(backend="slurm", command=command, world_size=2, project_dir=chain.directory)
     first = start_fresh(chain.root, options).record
