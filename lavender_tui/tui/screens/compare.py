@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Container, VerticalScroll
-from textual.message import Message
+from textual.containers import VerticalScroll
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
 
 from lavender_tui.model import text
 from lavender_tui.model.compare import Section, compare
@@ -22,10 +19,9 @@ from lavender_tui.tui.widgets.inks import INKS, Span, fit
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.loss_plot import drawable
+from lavender_tui.tui.widgets.plot_frame import PlotFrame
 
 if TYPE_CHECKING:
-    from textual_plot import PlotWidget
-
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
@@ -139,55 +135,26 @@ def _same(section: Section) -> list[Span]:
     return [(f"   {section.same:,} the same", "faint")] if section.same else []
 
 
-class Overlay(Container):
+class Overlay(PlotFrame):
     """The losses of several runs in one plot; each curve ends in its letter, so that no colour is needed."""
 
-    class Loaded(Message):
-        """The plotting library is there."""
-
-        def __init__(self, kind: type[PlotWidget]) -> None:
-            super().__init__()
-            self.kind = kind
+    TITLE_ID = "overlay-title"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._runs: list[Run] = []
-        self._plot: PlotWidget | None = None
-
-    def compose(self) -> ComposeResult:
-        yield Lines(id="overlay-title")
 
     def on_mount(self) -> None:
-        self._load()
-
-    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
-    def _load(self) -> None:
-        from textual_plot import PlotWidget
-
-        self.post_message(self.Loaded(PlotWidget))
-
-    @on(Worker.StateChanged)
-    def _load_ended(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR:
-            words = f"can't be drawn: {text.clean(event.worker.error, 200)}"
-            self.query_one("#overlay-title", Lines).show([[(words, "quiet")]])
-
-    async def on_overlay_loaded(self, message: Loaded) -> None:
-        plot = message.kind(allow_pan_and_zoom=False)
-        plot.can_focus = False
-        await self.mount(plot)
-        plot.margin_top, plot.margin_bottom = 0, 2
-        self._plot = plot
-        self._draw()
+        self.load_library()
 
     def show(self, runs: Sequence[Run]) -> None:
         self._runs = list(runs)
-        self._draw()
+        self.draw()
 
     def on_resize(self) -> None:
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         width = self.size.width
         if self._plot is None or width < 20:
             return
@@ -197,7 +164,7 @@ class Overlay(Container):
         self._plot.display = any(curves)
         note = " (some count saves, some steps)" if len(units) > 1 else ""
         words = f"  by {' and '.join(sorted(units))}{note}"
-        self.query_one("#overlay-title", Lines).show([[("LOSS", "title"), (words, "quiet")]])
+        self.say([("LOSS", "title"), (words, "quiet")])
         points = [point for curve in curves for point in curve]
         if not points:
             return
@@ -209,13 +176,10 @@ class Overlay(Container):
         for at, curve in enumerate(curves):
             if len(set(curve)) > 1:
                 steps, losses = [x for x, _ in curve], [y for _, y in curve]
-                self._plot.plot(steps, losses, line_style=self._style(at), hires_mode=HiResMode.BRAILLE)
+                self._plot.plot(
+                    steps, losses, line_style=self.colour(_COLOURS[at], _ANSI[at]), hires_mode=HiResMode.BRAILLE
+                )
         for at, curve in enumerate(curves):
             if curve:
                 x, y = curve[-1]
-                self._plot.scatter([x], [y], marker=LETTERS[at], marker_style=self._style(at))
-
-    def _style(self, at: int) -> Any:
-        if self.app.current_theme.ansi:
-            return _ANSI[at]
-        return self.app.theme_variables.get(_COLOURS[at], "white")
+                self._plot.scatter([x], [y], marker=LETTERS[at], marker_style=self.colour(_COLOURS[at], _ANSI[at]))

@@ -1,21 +1,15 @@
-"""The loss of a run, full size. The plotting library is imported in a thread, so that no key waits for it."""
+"""The loss of a run, full size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from textual import on, work
-from textual.app import ComposeResult
-from textual.containers import Container
-from textual.message import Message
-from textual.worker import Worker, WorkerState
+from typing import TYPE_CHECKING
 
 from lavender_tui.model import series, text
 from lavender_tui.model.run import LossPoint
 from lavender_tui.model.series import decimate, finite
 from lavender_tui.tui.widgets.curve import roomy
-from lavender_tui.tui.widgets.lines import Lines
+from lavender_tui.tui.widgets.plot_frame import PlotFrame
 
 if TYPE_CHECKING:
     from textual_plot import PlotWidget
@@ -23,18 +17,13 @@ if TYPE_CHECKING:
 _FEW_STEPS = 6
 SAVE = "▴"
 FOOT_ROWS, AROUND = 1.5, 5  # added below the curve for the marks of the saves; rows of title, frame and numbers
-_MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
+MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
 
 
-class LossPlot(Container):
+class LossPlot(PlotFrame):
     """Shows `points`; gaps and values that can't be drawn are left out and counted in the title."""
 
-    class Loaded(Message):
-        """The plotting library is there."""
-
-        def __init__(self, kind: type[PlotWidget]) -> None:
-            super().__init__()
-            self.kind = kind
+    TITLE_ID = "loss-title"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -42,33 +31,10 @@ class LossPlot(Container):
         self._resumes: tuple[int, ...] = ()
         self._saves: tuple[int, ...] = ()
         self._is_whole = True
-        self._plot: PlotWidget | None = None
         self._drawn: object = None
 
-    def compose(self) -> ComposeResult:
-        yield Lines(id="loss-title")
-
     def on_mount(self) -> None:
-        self._load()
-
-    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
-    def _load(self) -> None:
-        from textual_plot import PlotWidget
-
-        self.post_message(self.Loaded(PlotWidget))
-
-    @on(Worker.StateChanged)
-    def _load_ended(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR:
-            self._say(f"can't be drawn: {text.clean(event.worker.error, 200)}")
-
-    async def on_loss_plot_loaded(self, message: Loaded) -> None:
-        plot = message.kind(allow_pan_and_zoom=False)
-        plot.can_focus = False
-        await self.mount(plot)
-        plot.margin_top, plot.margin_bottom = 0, 2
-        self._plot = plot
-        self._draw()
+        self.load_library()
 
     def show(
         self,
@@ -83,13 +49,13 @@ class LossPlot(Container):
         `saves` are the steps of the checkpoints. `is_whole` False: some of those runs are missing.
         """
         self._points, self._resumes, self._saves, self._is_whole = points, tuple(resumes), tuple(saves), is_whole
-        self._draw()
+        self.draw()
 
     def on_resize(self) -> None:
         self._drawn = None
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         """Draw again if the points or the room changed."""
         width = self.size.width
         drawn = (self._points, self._resumes, self._saves, width)
@@ -115,25 +81,22 @@ class LossPlot(Container):
         plot.set_xlimits(first, last)
         plot.set_xticks(_whole_steps(first, last))
         plot.set_ylimits(foot, high)
-        for step in self._resumes[-_MOST_RESUMES:]:
+        for step in self._resumes[-MOST_RESUMES:]:
             if first <= step <= last:
-                plot.add_v_line(step, line_style=self._mark_style())
+                plot.add_v_line(step, line_style=self.colour("warning", "yellow"))
         if len(set(shown)) == 1:  # a line of one point would be nothing
-            plot.scatter(steps[:1], losses[:1], marker="●", marker_style=self._line_style())
+            plot.scatter(steps[:1], losses[:1], marker="●", marker_style=self.colour("primary", "blue"))
         else:
-            plot.plot(steps, losses, line_style=self._line_style(), hires_mode=HiResMode.BRAILLE)
+            plot.plot(steps, losses, line_style=self.colour("primary", "blue"), hires_mode=HiResMode.BRAILLE)
         if marks := one_a_cell(saves, first, last, width):
-            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self._mark_style())
+            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self.colour("warning", "yellow"))
         return len(saves)
 
     def _say(self, words: str) -> None:
-        self.query_one("#loss-title", Lines).show([[("LOSS  ", "title"), (words, "quiet")]])
+        self.say([("LOSS  ", "title"), (words, "quiet")])
 
-    def _mark_style(self) -> Any:
-        return self.app.theme_variables.get("warning", "white") if not self.app.current_theme.ansi else "yellow"
-
-    def _line_style(self) -> Any:
-        return self.app.theme_variables.get("primary", "white") if not self.app.current_theme.ansi else "blue"
+    def say_failure(self, words: str) -> None:
+        self._say(words)
 
 
 def drawable(points: Sequence[LossPoint], width: int) -> list[tuple[float, float]]:

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from textual import on, work
-from textual.app import ComposeResult
-from textual.containers import Container
-from textual.message import Message
-from textual.worker import Worker, WorkerState
+from typing import TYPE_CHECKING
 
 from lavender_tui.model import text
 from lavender_tui.model.curve_view import SMOOTHINGS, CurveView, nearest, shown_part
 from lavender_tui.model.series import decimate, drawable
 from lavender_tui.tui.widgets.curve import roomy
 from lavender_tui.tui.widgets.inks import Span
-from lavender_tui.tui.widgets.lines import Lines
-from lavender_tui.tui.widgets.loss_plot import AROUND, FOOT_ROWS, SAVE, one_a_cell
+from lavender_tui.tui.widgets.loss_plot import AROUND, FOOT_ROWS, MOST_RESUMES, SAVE, one_a_cell
+from lavender_tui.tui.widgets.plot_frame import PlotFrame
 
 if TYPE_CHECKING:
     from textual_plot import PlotWidget
 
 Points = Sequence[tuple[float, float]]
-_MOST_RESUMES = 12
 
 
-class MetricPlot(Container):
+class MetricPlot(PlotFrame):
     """`show` gives it every metric; the first is drawn until another one is chosen."""
 
-    class Loaded(Message):
-        """The plotting library is there."""
-
-        def __init__(self, kind: type[PlotWidget]) -> None:
-            super().__init__()
-            self.kind = kind
+    TITLE_ID = "metric-title"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -42,38 +30,15 @@ class MetricPlot(Container):
         self._metric = ""
         self._resumes: tuple[int, ...] = ()
         self._saves: tuple[int, ...] = ()
-        self._plot: PlotWidget | None = None
         self._is_asked = self._is_read = False
         self._drawn: object = None
         self.view = CurveView()
-
-    def compose(self) -> ComposeResult:
-        yield Lines(id="metric-title")
 
     def load(self) -> None:
         """Import the library, once: a page that never shows a curve doesn't pay for it."""
         if not self._is_asked:
             self._is_asked = True
-            self._load()
-
-    @work(thread=True, exclusive=True, group="load", exit_on_error=False)
-    def _load(self) -> None:
-        from textual_plot import PlotWidget
-
-        self.post_message(self.Loaded(PlotWidget))
-
-    @on(Worker.StateChanged)
-    def _load_ended(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR:
-            self._say([("can't be drawn: " + text.clean(event.worker.error, 200), "warn")])
-
-    async def on_metric_plot_loaded(self, message: Loaded) -> None:
-        plot = message.kind(allow_pan_and_zoom=False)
-        plot.can_focus = False
-        await self.mount(plot)
-        plot.margin_top, plot.margin_bottom = 0, 2
-        self._plot = plot
-        self._draw()
+            self.load_library()
 
     def show(self, metrics: Mapping[str, Points], resumes: Sequence[int] = (), saves: Sequence[int] = ()) -> None:
         """Metric → points in order of steps; `resumes` and `saves` are the steps that are marked.
@@ -86,7 +51,7 @@ class MetricPlot(Container):
         self._resumes, self._saves = tuple(resumes), tuple(saves)
         if self._metric not in self._metrics:
             self._metric = next(iter(self._metrics), "")
-        self._draw()
+        self.draw()
 
     @property
     def names(self) -> list[str]:
@@ -107,38 +72,38 @@ class MetricPlot(Container):
         names = self.names
         if names:
             self._metric = names[(names.index(self._metric) + places) % len(names)]
-            self._draw()
+            self.draw()
 
     def zoom(self, factor: float) -> None:
         """0 shows all of it again."""
         self.view = (
             CurveView(self.view.smoothing, self.view.is_log) if not factor else self.view.zoomed(factor, self._whole)
         )
-        self._draw()
+        self.draw()
 
     def move(self, places: int) -> None:
         """The cursor, by so many cells of the screen."""
         shown = shown_part(self._points, CurveView(window=self.view.window))
         cell = max(1, round(len(shown) / max(1, self.size.width)))
         self.view = self.view.moved(places * cell, [step for step, _ in self._points], self._whole)
-        self._draw()
+        self.draw()
 
     def toggle_log(self) -> None:
         self.view = CurveView(self.view.smoothing, not self.view.is_log, self.view.window, self.view.cursor)
-        self._draw()
+        self.draw()
 
     def next_smoothing(self) -> None:
         after = SMOOTHINGS[(SMOOTHINGS.index(self.view.smoothing) + 1) % len(SMOOTHINGS)]
         self.view = CurveView(after, self.view.is_log, self.view.window, self.view.cursor)
-        self._draw()
+        self.draw()
 
     # Drawing
 
     def on_resize(self) -> None:
         self._drawn = None
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         width = self.size.width
         drawn = (self._metric, self._points, self._resumes, self._saves, self.view, width)
         if self._plot is None or drawn == self._drawn or width < 20 or not self.display:
@@ -149,7 +114,7 @@ class MetricPlot(Container):
         self._plot.display = bool(shown)
         if shown:
             self._draw_curve(self._plot, shown, width)
-        self._say(self._title(bool(shown)))
+        self.say(self._title(bool(shown)))
 
     def _draw_curve(self, plot: PlotWidget, shown: Points, width: int) -> None:
         from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
@@ -161,24 +126,21 @@ class MetricPlot(Container):
         saves = [step for step in self._saves if first <= step <= last]
         foot = low - FOOT_ROWS * (high - low) / max(2, self.size.height - AROUND) if saves else low
         plot.set_ylimits(foot, high)
-        for step in self._resumes[-_MOST_RESUMES:]:
+        for step in self._resumes[-MOST_RESUMES:]:
             if first <= step <= last:
-                plot.add_v_line(step, line_style=self._style("warning", "yellow"))
+                plot.add_v_line(step, line_style=self.colour("warning", "yellow"))
         if len(set(shown)) == 1:
-            plot.scatter([shown[0][0]], [shown[0][1]], marker="●", marker_style=self._style("primary", "blue"))
+            plot.scatter([shown[0][0]], [shown[0][1]], marker="●", marker_style=self.colour("primary", "blue"))
         else:
             steps, values = [x for x, _ in shown], [y for _, y in shown]
-            style = self._style("primary", "blue")
+            style = self.colour("primary", "blue")
             plot.plot(steps, values, line_style=style, hires_mode=HiResMode.BRAILLE)
         if marks := one_a_cell(saves, first, last, width):
-            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self._style("warning", "yellow"))
+            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self.colour("warning", "yellow"))
         at = nearest(shown, self.view.cursor) if self.view.cursor is not None else None
         if at is not None:
-            plot.add_v_line(at[0], line_style=self._style("foreground", "white"))
-            plot.scatter([at[0]], [at[1]], marker="◆", marker_style=self._style("foreground", "white"))
-
-    def _style(self, name: str, plain: str) -> Any:
-        return plain if self.app.current_theme.ansi else self.app.theme_variables.get(name, "white")
+            plot.add_v_line(at[0], line_style=self.colour("foreground", "white"))
+            plot.scatter([at[0]], [at[1]], marker="◆", marker_style=self.colour("foreground", "white"))
 
     def _title(self, is_drawn: bool) -> list[Span]:
         names = self.names
@@ -206,5 +168,5 @@ class MetricPlot(Container):
         where = "at" if self.view.cursor is not None else "last, at"
         return [("   ", ""), (f"{at[1]:.6g}", "accent"), (f" {where} step {at[0]:,.0f}", "quiet")]
 
-    def _say(self, spans: list[Span]) -> None:
-        self.query_one("#metric-title", Lines).show([spans])
+    def say_failure(self, words: str) -> None:
+        self.say([(words, "warn")])
