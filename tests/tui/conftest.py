@@ -90,3 +90,14 @@ def root(tmp_path: Path) -> Path:
 def hostile_root(tmp_path: Path) -> Path:
     """The same, and a run for each hostile name."""
     return runs.small_root(tmp_path, hostile=True)
+
+
+@pytest.fixture
+def one_run(tmp_path: Path) -> Path:
+    """A root with one failed run, which nothing was resumed from."""
+    root, name = tmp_path / "checkpoints", "run-2026-04-24_18-53-41"
+    for count in (58, 59, 60):
+        runs.save(root / name, count, each=2 * count, age_seconds=3600 + 60 * (60 - count))
+    runs.launched(root / name, runs.script(tmp_path))
+    runs.ended(root / name, code=1)
+    return root

@@ -15,7 +15,7 @@ from lavender_tui.launch.keepers import keeper_of
 from lavender_tui.launch.record import send_signal
 from tests.tui import runs
 from tests.tui.conftest import Play, press, text_of, until, until_shown
-from tests.tui.test_resume_sheet import FAILED, choose_local, launched_run, open_sheet
+from tests.tui.sheets import FAILED, choose_local, launched_run, open_sheet
 
 KEEPERS: list[int] = []
 
