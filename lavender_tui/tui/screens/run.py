@@ -81,6 +81,8 @@ class RunScreen(RunTabs, Screen[None]):
         self._positions: dict[tuple[str, int], DataPosition] = {}
         self._wanted_position: Checkpoint | None = None
         self._wanted_setting = ""
+        self._source: Run | None = None  # the run that it was resumed from, if it is known here
+        self._settings: list[list[Span]] = []
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
@@ -142,15 +144,17 @@ class RunScreen(RunTabs, Screen[None]):
         bad = dict(run.known_bad)
         choice = in_run(run.checkpoints, bad=bad)
         self._show_title()
-        self._show_facts()
+        family = Family(self.known_runs)
+        self._source = family.parent(run)
+        self._read_settings()
         followers = continuations(self.known_runs, run.key)
         words = [*self._long_reason(), *outlook(run, followers, readonly=self.lavender.is_readonly)]
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
-        family = Family(self.known_runs).stitched(run)
-        self._resumes = [mark.step for mark in family.marks if mark.kind == "resume"]
-        self._saves = [mark.step for mark in family.marks if mark.kind == "checkpoint"]
-        self._curve = family.points if self._resumes else run.losses
-        self.query_one(LossPlot).show(self._curve, self._resumes, saves=self._saves, is_whole=family.is_whole)
+        stitched = family.stitched(run)
+        self._resumes = [mark.step for mark in stitched.marks if mark.kind == "resume"]
+        self._saves = [mark.step for mark in stitched.marks if mark.kind == "checkpoint"]
+        self._curve = stitched.points if self._resumes else run.losses
+        self.query_one(LossPlot).show(self._curve, self._resumes, saves=self._saves, is_whole=stitched.is_whole)
         table = self.query_one(CheckpointTable)
         table.say_nothing("nothing saved yet")
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
@@ -203,10 +207,13 @@ class RunScreen(RunTabs, Screen[None]):
         above.display, above.styles.height = fitted.plot > 0, max(1, fitted.plot - 1)  # a line of air above it
         data.display, data.styles.height = fitted.data > 0, max(1, fitted.data)
 
+    def _read_settings(self) -> None:
+        """What no second changes: only the run, or what is looked for."""
+        self._settings = settings_lines(self._run, self._source, self._wanted_setting)
+        self._show_facts()
+
     def _show_facts(self) -> None:
-        run, source = self._run, Family(self.known_runs).parent(self._run)
-        lines = fact_lines(run, time.time()) + settings_lines(run, source, self._wanted_setting)
-        self.query_one("#facts", Lines).show(lines)
+        self.query_one("#facts", Lines).show(fact_lines(self._run, time.time()) + self._settings)
 
     def show_metrics(self, metrics: dict[str, list[tuple[float, float]]]) -> None:
         """The loss goes through all resumes, as on the overview; the other numbers are this run's."""
@@ -304,7 +311,7 @@ class RunScreen(RunTabs, Screen[None]):
 
         def found(words: str | None) -> None:
             self._wanted_setting = words or ""
-            self._show_facts()
+            self._read_settings()
             self.query_one("#facts-box").scroll_end(animate=False)
 
         self.app.push_screen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lavender_tui.model import text
@@ -89,12 +90,12 @@ class MetricPlot(PlotFrame):
         self.draw()
 
     def toggle_log(self) -> None:
-        self.view = CurveView(self.view.smoothing, not self.view.is_log, self.view.window, self.view.cursor)
+        self.view = replace(self.view, is_log=not self.view.is_log)
         self.draw()
 
     def next_smoothing(self) -> None:
         after = SMOOTHINGS[(SMOOTHINGS.index(self.view.smoothing) + 1) % len(SMOOTHINGS)]
-        self.view = CurveView(after, self.view.is_log, self.view.window, self.view.cursor)
+        self.view = replace(self.view, smoothing=after)
         self.draw()
 
     # Drawing
