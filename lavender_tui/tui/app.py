@@ -131,6 +131,9 @@ class LavenderApp(App[int]):
         self.feed.close()
 
     def on_runs_changed(self, message: RunsChanged) -> None:
+        """To every screen; not while the app ends, when the screens have lost their parts already."""
+        if not self.is_running:
+            return
         if self.snapshot is not None and message.snapshot.sequence <= self.snapshot.sequence:
             return
         if self.snapshot is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from textual.app import App, ComposeResult
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.messages import RunsChanged
 from lavender_tui.tui.screens.ask import AskName
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import Look
@@ -297,3 +299,10 @@ async def test_the_garbage_collector_works_again_with_the_first_rows(tmp_path) -
             assert gc.isenabled()
     finally:
         gc.enable()
+
+
+async def test_news_that_comes_while_the_app_ends_reaches_no_screen(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        app, last = pilot.app, pilot.app.snapshot
+    app.on_runs_changed(RunsChanged(replace(last, sequence=last.sequence + 100)))
+    assert app.snapshot.sequence < last.sequence + 100

@@ -92,6 +92,24 @@ async def test_the_same_line_stays_on_top_when_wrapping_changes() -> None:
             assert view.render_line(0).text.split()[0] == "50"
 
 
+async def test_a_block_that_was_found_before_the_first_layout_is_on_the_screen_after_it() -> None:
+    app = _LogApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        await app.query_one(LogView).remove()
+        view = LogView()
+        view.display = False  # as while nothing of the log is read
+        await app.mount(view)
+        fresh = pages(*(f"{number} line" for number in range(200)))
+        view.put(fresh, fresh[0].end, 0)
+        rows = fresh[0].rows
+        assert not view.size.height
+        view.show_block(rows[50].offset, rows[53].offset, rows[52].offset)
+        view.display = True
+        await pilot.pause()
+        shown = [view.render_line(y).text.split()[0] for y in range(view.size.height)]
+        assert {"50", "51", "52"} <= set(shown) and not view.is_following
+
+
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=120), max_size=5))
 def test_a_wrapped_line_loses_no_character(lines: list[str]) -> None:
     view = LogView()

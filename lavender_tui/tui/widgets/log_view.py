@@ -51,6 +51,7 @@ class LogView(LogRows, can_focus=True):
         self.is_following = True
         self.number = ""  # digits that wait for the key after them
         self._asked = ""
+        self._put_off: tuple[int, int, int] | None = None  # a block to show as soon as there is a screen for it
 
     # What it holds
 
@@ -58,7 +59,7 @@ class LogView(LogRows, can_focus=True):
         self.window.clear()
         self.file_size, self.file_last = 0, -1
         self._top = self._sub = self._left = 0
-        self._asked, self.current = "", None
+        self._asked, self.current, self._put_off = "", None, None
         self.refresh()
 
     def put(self, pages: Sequence[Page], size: int, last: int) -> None:
@@ -73,7 +74,14 @@ class LogView(LogRows, can_focus=True):
         self._settle()
 
     def show_block(self, start: int, end: int, last_line: int) -> None:
-        """The lines between two offsets on the screen; where they don't fit, those up to `last_line`."""
+        """The lines between two offsets on the screen; where they don't fit, those up to `last_line`.
+
+        Before the first layout it isn't known how many fit: then as soon as that is.
+        """
+        self._put_off = None if self.size.height else (start, end, last_line)
+        if self._put_off is not None:
+            self.follow(False)
+            return
         first, after = self.window.index_of(start), self.window.index_of(max(start, end - 1)) + 1
         height = max(1, self.size.height)
         if after - first <= height - 2:
@@ -191,6 +199,8 @@ class LogView(LogRows, can_focus=True):
     # Events and actions
 
     def on_resize(self) -> None:
+        if self._put_off is not None and self.size.height:
+            self.show_block(*self._put_off)
         if self.is_following:
             self._to_end()
         self._settle()
