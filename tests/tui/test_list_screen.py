@@ -12,8 +12,8 @@ from textual.app import App, ComposeResult
 
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui.app import LavenderApp
+from lavender_tui.tui.feed import RunsChanged
 from lavender_tui.tui.listing import ListRow, View
-from lavender_tui.tui.messages import RunsChanged
 from lavender_tui.tui.screens.ask import AskName
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import Look
