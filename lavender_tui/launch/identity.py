@@ -1,6 +1,6 @@
 """Which process is it? A pid alone never says: start ticks, boot id, host and pid namespace do.
 
-Imports `os`, `signal` and `time` only: the supervisor pays for each further import at every launch.
+Imports next to nothing: the supervisor pays for each further import at every launch.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import time
+from collections.abc import Iterable, Sequence
 
 # Errors that mean "no pidfd here" (old kernel, a sandbox that forbids the call), not "no such process".
 _NO_PIDFD = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
@@ -108,6 +109,35 @@ def raw_environment(pid: int) -> list[bytes]:
             return file.read().split(b"\0")
     except OSError:
         return []
+
+
+RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
+
+
+def variable(environment: Sequence[bytes], name: str) -> str | None:
+    """The value of a variable among `NAME=value` pairs; None where it isn't there or empty."""
+    start = os.fsencode(name) + b"="
+    return next((os.fsdecode(pair[len(start) :]) for pair in environment if pair.startswith(start)), None) or None
+
+
+def is_of_another_run(environment: Sequence[bytes], own: Iterable[str]) -> bool:
+    """Does it name the directory of another run than `own`, which are the names of one?
+
+    The id alone doesn't tell: a training that starts another training passes its own on. A process that names no
+    directory is of no other run.
+    """
+    named = variable(environment, RUN_DIR)
+    return named is not None and not any(is_same_directory(named, one) for one in own)
+
+
+def is_same_directory(one: str, other: str) -> bool:
+    """By name, else by device and inode: links and mounts give a directory several names."""
+    if os.path.normpath(one) == os.path.normpath(other):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 def booted_at(now: float) -> float:

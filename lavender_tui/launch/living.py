@@ -6,6 +6,7 @@ Command lines, names and working directories only look alike; nothing found by t
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lavender_tui.launch import identity
@@ -13,7 +14,7 @@ from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
 from lavender_tui.model.secrets import masked
 
-RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
+RUN_ID, RUN_DIR = identity.RUN_ID, identity.RUN_DIR
 
 
 def is_alive(run_dir: str) -> bool:
@@ -54,17 +55,28 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
     """Every live process that is surely of the run, the supervisor left out.
 
     That is: the recorded leader, everything below it, and each process that was started with this run's LAVENDER_RUN_ID
-    (or, where there is no record, LAVENDER_RUN_DIR) in its environment. Never this process or one above it.
+    (or, where there is no record, LAVENDER_RUN_DIR) in its environment. Never this process or one above it, nor what
+    names another run's directory in its environment: a training may start another one, which inherits the id.
     """
     found: dict[int, int] = {}
     leader = record.leader if record is not None and record.is_here else None
     if leader is not None and leader.is_alive and record is not None and is_vouched_for(run_dir, record, leader):
-        found[leader.pid] = leader.start_ticks
-        found.update(identity.descendants(leader.pid))
-    found.update(_by_environment(run_dir, record.run_id if record is not None else None))
+        names = names_of(run_dir, record)
+        below = dict(identity.descendants(leader.pid))
+        others = [pid for pid in below if identity.is_of_another_run(identity.raw_environment(pid), names)]
+        found = {leader.pid: leader.start_ticks} | {pid: below[pid] for pid in below if pid not in others}
+    found.update(_by_environment(run_dir, record))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *_this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
+
+
+def names_of(run_dir: str, record: LaunchRecord | None) -> tuple[str, ...]:
+    """The directories that a process of the run may name as its own: of a further node the run's, above the node's."""
+    if record is None:
+        return (os.path.abspath(run_dir),)
+    above = (os.path.dirname(record.run_dir),) if record.rdzv is not None else ()
+    return (os.path.abspath(run_dir), record.run_dir, *above)
 
 
 def is_vouched_for(run_dir: str, record: LaunchRecord, process: ProcessId) -> bool:
@@ -77,8 +89,7 @@ def is_vouched_for(run_dir: str, record: LaunchRecord, process: ProcessId) -> bo
         writer, owner = os.lstat(os.path.join(run_dir, LAUNCH)).st_uid, os.stat(f"/proc/{process.pid}").st_uid
     except OSError:
         return True  # moved, or gone in this instant: then no signal reaches it either
-    is_its = os.fsencode(f"{RUN_ID}={record.run_id}") in identity.raw_environment(process.pid)
-    return writer in (0, owner) or is_its
+    return writer in (0, owner) or _says_so(identity.raw_environment(process.pid), run_dir, record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +127,21 @@ def _command(pid: int) -> str:
     return " ".join(masked([os.path.basename(program), *rest]))
 
 
-def _by_environment(run_dir: str, run_id: str | None) -> dict[int, int]:
-    needle = os.fsencode(f"{RUN_ID}={run_id}" if run_id is not None else f"{RUN_DIR}={os.path.abspath(run_dir)}")
-    found = {}
-    for pid, (state, _, ticks) in identity.all_processes().items():
-        if state not in "ZXx" and needle in identity.raw_environment(pid):
-            found[pid] = ticks
-    return found
+def _by_environment(run_dir: str, record: LaunchRecord | None) -> dict[int, int]:
+    return {
+        pid: ticks
+        for pid, (state, _, ticks) in identity.all_processes().items()
+        if state not in "ZXx" and _says_so(identity.raw_environment(pid), run_dir, record)
+    }
+
+
+def _says_so(environment: Sequence[bytes], run_dir: str, record: LaunchRecord | None) -> bool:
+    """Is it of the run by its own environment? By the id and the directory, where it has both."""
+    if record is not None and os.fsencode(f"{RUN_ID}={record.run_id}") not in environment:
+        return False
+    if record is None and identity.variable(environment, RUN_DIR) is None:
+        return False
+    return not identity.is_of_another_run(environment, names_of(run_dir, record))
 
 
 def _this_process_and_above() -> set[int]:

@@ -394,7 +394,7 @@ class _Supervised:
 
     def settle_orphans(self) -> bool:
         """After the leader's end: tell what is left to end, kill it when its time is over; False when none is left."""
-        left = identity.descendants(os.getpid())
+        left = self.below()
         if not left:
             return False
         now = time.monotonic()
@@ -414,8 +414,14 @@ class _Supervised:
         """SIGKILL for every descendant, in whatever session; again at the next tick for what they started meanwhile."""
         if self.kill_at is None or time.monotonic() < self.kill_at:
             return
-        for pid, ticks in identity.descendants(os.getpid()):
+        for pid, ticks in self.below():
             self.killed |= _send(pid, ticks, signal.SIGKILL)
+
+    def below(self) -> list[tuple[int, int]]:
+        """What the training has started and lives; what names another run's directory is a training of its own."""
+        own = (self.run_dir, self.order.get("env", {}).get(identity.RUN_DIR) or self.run_dir)
+        found = identity.descendants(os.getpid())
+        return [one for one in found if not identity.is_of_another_run(identity.raw_environment(one[0]), own)]
 
     def error(self, code: int) -> str | None:
         from lavender_tui.launch import cause

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lavender_tui.launch.identity import is_same_process
+from lavender_tui.launch.identity import is_same_directory, is_same_process
+from lavender_tui.launch.living import names_of
 from lavender_tui.launch.record import LaunchRecord, Machine, this_machine
 from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
@@ -169,13 +170,14 @@ class _RunNames:
         self.by_path: dict[str, str] = {}
         self.by_id: dict[str, str] = {}
         self.by_identity: dict[tuple[int, int], tuple[str, str]] = {}
+        self.records: dict[str, LaunchRecord | None] = {}
         self.led: dict[str, LaunchRecord] = {}  # runs whose record names processes of this machine
         self.seen_led: set[str] = set()  # runs of which the leader was seen alive here
         here = this_machine()
         for run in run_dirs:
             self.by_path[run] = run
             self.by_path[os.path.realpath(run)] = run
-            record = records.get(run)
+            record = self.records[run] = records.get(run)
             if record is None:
                 self._add_seen(run, seen.get(run), here)
                 continue
@@ -190,6 +192,16 @@ class _RunNames:
             return
         self.seen_led.add(run)
         self.by_identity[(seen.leader.pid, seen.leader.start_ticks)] = (run, "remembered")
+
+    def claimed(self, directory: str | None, run_id: str | None) -> str | None:
+        """The run that a process names in its environment. The id is passed on to a training that it starts, so the
+        directory decides where there is one; one under another name is the run's if its record was written with it."""
+        if directory is None:
+            return self.by_id.get(run_id or "")
+        run = self.named(directory) or self.by_id.get(run_id or "")
+        if run is None or not any(is_same_directory(directory, name) for name in names_of(run, self.records.get(run))):
+            return None
+        return run
 
     def named(self, path: str, cwd: str | None = None) -> str | None:
         """The run whose directory `path` is; a relative path counts from `cwd`."""
@@ -218,7 +230,7 @@ def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
         return None
     directory, run_id = traits.environ.get("LAVENDER_RUN_DIR"), traits.environ.get("LAVENDER_RUN_ID")
     if directory or run_id:  # it says itself where it belongs; no other sign is asked
-        run = runs.named(directory or "") or runs.by_id.get(run_id or "")
+        run = runs.claimed(directory, run_id)
         return _Match(run, "environment") if run else None
     return _match_by_signs(stat.pid, traits, runs)
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from lavender_tui.launch import stop
 from lavender_tui.launch.identity import boot_id, host_name, pid_namespace, start_ticks
 from lavender_tui.launch.living import is_alive, members, tree
 from lavender_tui.launch.record import ExitRecord, LaunchRecord, ProcessId, write_exit, write_launch
@@ -50,3 +54,36 @@ def test_the_tree_shows_no_secret_of_a_command_line(lab: Lab) -> None:
     run_dir, _ = lab.start(sys.executable, "-c", "import time; time.sleep(60)", "--wandb-key", "squeamish")
     (leader,) = tree(run_dir)
     assert leader.command.endswith("--wandb-key ***")
+
+
+# Starts a training of its own in another directory, as a script of many trainings does, and waits for TERM.
+STARTS_ANOTHER = """
+import os, signal, subprocess, sys, time
+other = os.environ["OTHER_RUN"]
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", other],
+                 env={**os.environ, "LAVENDER_RUN_DIR": other}, start_new_session=True)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", os.environ["LAVENDER_RUN_DIR"]])
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("up", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_a_training_that_another_one_started_outlives_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, nothing_survives: Callable[[], list[int]], kill: bool
+) -> None:
+    """The id in its environment is that of the first, the directory its own: both count."""
+    other = lab.run_dir()
+    monkeypatch.setenv("OTHER_RUN", other)
+    run_dir, record = lab.train(STARTS_ANOTHER)
+    lab.until(lambda: len(members(other, None)) == 1, what="the other training")
+    (second,) = members(other, None)
+    lab.until(lambda: len(members(run_dir, record)) == 2, what="the training and what it started")
+    assert second not in members(run_dir, record)
+    assert second.pid not in [one.pid for one in tree(run_dir)]
+    outcome = stop(run_dir, kill=kill, grace=20)
+    assert outcome.how == ("killed" if kill else "ended")
+    lab.until(lambda: record.supervisor is not None and not record.supervisor.is_alive, what="the supervisor's end")
+    assert nothing_survives() == [second.pid]

@@ -104,6 +104,27 @@ def test_the_run_id_of_the_record_says_it(run: Path, script: Path, start: Start)
     assert [one.pid for one in found(run, record_of(run, 1, 1))] == [process.pid]
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["a run in sight", "a run elsewhere"])
+def test_a_training_that_another_one_started_is_not_that_ones(run: Path, script: Path, start: Start, is_known: bool):
+    """It inherits the id; the directory is its own."""
+    other = run.parent / "run-2026-01-01_00-00-00"
+    other.mkdir()
+    process = start(sys.executable, script, LAVENDER_RUN_ID="run-1", LAVENDER_RUN_DIR=str(other))
+    both = {str(run): record_of(run, 1, 1), str(other): None}
+    found_in = find_processes([str(run), str(other)] if is_known else [str(run)], both)
+    assert {path: [one.pid for one in they] for path, they in found_in.items()} == (
+        {str(other): [process.pid]} if is_known else {}
+    )
+
+
+def test_a_run_that_was_moved_or_has_another_name_here_keeps_its_processes(run: Path, script: Path, start: Start):
+    """The name in the environment is that in the record, though neither exists any more."""
+    start(sys.executable, script, LAVENDER_RUN_ID="run-1", LAVENDER_RUN_DIR=str(run))
+    moved = run.parent / "kept"
+    run.rename(moved)
+    assert len(find_processes([str(moved)], {str(moved): record_of(run, 1, 1)})[str(moved)]) == 1
+
+
 def test_what_names_another_run_is_not_asked_further(run: Path, script: Path, start: Start):
     start(sys.executable, script, "--run-dir", run, LAVENDER_RUN_DIR=str(run.parent / "run-2026-01-01_00-00-00"))
     assert found(run) == ()
