@@ -15,6 +15,7 @@ from textual.reactive import var
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, utf8
 from lavender_tui.tui import clipboard, keys, themes
+from lavender_tui.tui.announcing import AnnouncingApp
 from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
 from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 
-class LavenderApp(App[int]):
+class LavenderApp(AnnouncingApp):
     """Watches the roots and shows the list of runs."""
 
     TITLE = "lavender"

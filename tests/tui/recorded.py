@@ -92,7 +92,7 @@ class Recorded:
 
 async def settle(pilot: Pilot[Any]) -> None:
     """Until no worker runs and no notice is on the screen."""
-    while any(not one.is_finished for one in pilot.app.workers) or pilot.app.screen.query("Toast") or _looks(pilot):
+    while any(not one.is_finished for one in pilot.app.workers) or pilot.app.announcements or _looks(pilot):
         await pilot.pause(0.05)
     await pilot.pause(0.1)
 

@@ -1,4 +1,4 @@
-"""The pane's reason, the names in the list, the palette's entries, toasts and the hint: words that are not cut off."""
+"""The pane's reason, the names in the list, the palette's entries, notices and the hint: words that are not cut off."""
 
 from __future__ import annotations
 
@@ -124,10 +124,51 @@ def test_the_demo_says_first_how_it_ends(width: int) -> None:
     assert fitting(HINT, width - 3).startswith("q ends the demo")
 
 
-async def test_a_toast_leaves_the_keys_in_sight(play: Play, root: Path) -> None:
+async def test_a_notice_hides_nothing(play: Play, root: Path) -> None:
     async with play(root, size=SMALL, hint=HINT) as pilot:
+        before = lines_of(pilot.app)
         await press(pilot, "y", "y")
         await until_shown(pilot, "clipboard")
+        during = lines_of(pilot.app)
+        assert "r resume" in during[-1] and "q quit" in during[-1] and "q ends the demo" in during[-2]
+        rule = next(at for at, line in enumerate(before) if line.startswith("───"))
+        said = [at for at, line in enumerate(during) if line and line not in before]
+        assert said and during[rule:] == before[rule:]  # the pane and the bars stand where they stood
+        assert during[: said[0]] == before[: said[0]] and not any(before[at] for at in said)  # in the list's free lines
+        await until(pilot, lambda: lines_of(pilot.app) == before, "the notice gone", 8)
+
+
+async def test_notices_gather_and_an_older_one_gives_way(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        for number in range(9):
+            pilot.app.notify(f"[red]{number}[/x]", title="word\x1b[31m" if number == 8 else "", timeout=30)
+        await until_shown(pilot, "[red]8[/x]")
         lines = lines_of(pilot.app)
-        assert "r resume" in lines[-1] and "q quit" in lines[-1] and "q ends the demo" in lines[-2]
-        await until(pilot, lambda: "clipboard" not in text_of(pilot.app), "the toast gone", 6)
+        assert [line for line in lines if "[/x]" in line] == [
+            *(f" · [red]{number}[/x]" for number in (5, 6, 7)), " · word\\x1b[31m  [red]8[/x]"
+        ]  # fmt: skip
+        at = next(number for number, line in enumerate(lines) if "[red]8" in line)
+        await pilot.click("#announcements", offset=(5, 3))
+        await until(pilot, lambda: "[red]8" not in text_of(pilot.app), "the clicked one gone")
+        assert "[red]4" in text_of(pilot.app) and at
+        pilot.app.clear_notifications()
+        await until(pilot, lambda: "[red]" not in text_of(pilot.app), "all gone")
+
+
+async def test_a_notice_under_a_dialog_waits_for_it(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "question_mark")
+        pilot.app.notify("something happened", timeout=0.1)
+        await pilot.pause(0.6)
+        await press(pilot, "escape")
+        await until_shown(pilot, "something happened")
+        await until(pilot, lambda: "something happened" not in text_of(pilot.app), "gone then", 5)
+
+
+async def test_a_notice_goes_along_to_the_next_page(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        pilot.app.notify("", title="said in the list", timeout=60)
+        await until_shown(pilot, "said in the list")
+        for key in ("enter", "escape", "D", "escape", "l"):
+            await press(pilot, key)
+            await until(pilot, lambda: text_of(pilot.app).count("said in the list") == 1, key)

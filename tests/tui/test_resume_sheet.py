@@ -175,7 +175,7 @@ async def test_without_a_jump_the_key_says_that_there_is_nothing_to_go_back_to(p
     async with play(one_run, size=LARGE) as pilot:
         await open_sheet(pilot)
         await press(pilot, "b")
-        await until(pilot, lambda: any("has no jump" in one.message for one in pilot.app._notifications), "the words")
+        await until(pilot, lambda: any("has no jump" in one.words for one in pilot.app.announcements), "the words")
 
 
 async def test_a_run_with_nothing_usable_says_so(play: Play, tmp_path: Path) -> None:

@@ -240,4 +240,4 @@ async def test_a_full_disk_is_a_question_of_its_own(play: Play, train: Train, mo
         await press(pilot, "y")
         await until(pilot, lambda: "got 15" in (run_dir / "train.log").read_text(), "SIGTERM")
         said = "could not be recorded (No space left on device): it will look like a failure"
-        await until(pilot, lambda: any(said in one.message for one in pilot.app._notifications), "what it costs")
+        await until(pilot, lambda: any(said in one.words for one in pilot.app.announcements), "what it costs")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lavender_tui.model.plan import Proposal
     from lavender_tui.tui.messages import ResumeEnded
 
-_LONGER = 8.0  # seconds for a toast with something to read
+_LONGER = 8.0  # seconds for a notice with something to read
 
 
 def refusal_words(proposal: Proposal) -> str:

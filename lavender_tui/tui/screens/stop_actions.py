@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.messages import StopEnded
 
-_LONGER = 8.0  # seconds for a toast with something to read
+_LONGER = 8.0  # seconds for a notice with something to read
 
 
 class StopActions(Screen[None], inherit_bindings=False):

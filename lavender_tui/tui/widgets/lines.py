@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
 from lavender_tui.tui.keys import in_words
-from lavender_tui.tui.widgets.inks import Span, text_of
+from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
 
 def wrap_spans(spans: Sequence[Span], width: int, hang: int) -> list[list[Span]]:
@@ -40,6 +40,33 @@ def _pieces(token: str, width: int, used: int, hang: int) -> list[str]:
     first = chop_cells(token, max(1, width - used))[0]
     rest = token[len(first) :]
     return [first, *chop_cells(rest, max(1, width - hang))] if rest else [first]
+
+
+def wrap_at_most(spans: list[Span], width: int, most: int, hang: int) -> list[list[Span]]:
+    """At most so many lines; only the last of them may be cut."""
+    if most <= 1:
+        return [cut_spans(spans, width)]
+    lines = wrap_spans(spans, width, hang)
+    if len(lines) <= most:
+        return lines
+    rest = [span for line in lines[most - 1 :] for span in line]
+    return [*lines[: most - 1], cut_spans(rest, width)]
+
+
+def cut_spans(spans: list[Span], width: int) -> list[Span]:
+    """Spans within `width` cells; a cut ends in an ellipsis."""
+    if spans_length(spans) <= width:
+        return spans
+    kept: list[Span] = []
+    left = max(0, width - 1)
+    for words, name in spans:
+        length = spans_length([(words, name)])
+        if length > left:
+            kept.append((set_cell_size(words, left).rstrip() + "…", name))
+            return kept
+        kept.append((words, name))
+        left -= length
+    return kept
 
 
 class Lines(Widget):

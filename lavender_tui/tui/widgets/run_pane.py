@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from rich.cells import set_cell_size
 from rich.text import Text
 from textual.widget import Widget
 
@@ -19,7 +18,7 @@ from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
-from lavender_tui.tui.widgets.lines import wrap_spans
+from lavender_tui.tui.widgets.lines import cut_spans, wrap_at_most, wrap_spans
 from lavender_tui.tui.widgets.run_table import short_loss
 
 _LABEL = 9  # cells for the numbers beside the curve
@@ -74,9 +73,10 @@ class RunPane(Widget):
         head = self._head(run)
         if width < _WIDE or height <= _SMALL:
             kept = min(height - 1, len(facts) + min(1, len(followers)))
-            lines = _wrapped(head, width, max(1, height - kept))
+            lines = wrap_at_most(head, width, max(1, height - kept), _HANG)
             return [*lines, *self._stacked(run, facts, width, height - len(lines))][:height]
-        lines = _wrapped(head, width, max(1, min(_HEAD_MOST, height - 1 - len(facts) - len(followers))))
+        most = max(1, min(_HEAD_MOST, height - 1 - len(facts) - len(followers)))
+        lines = wrap_at_most(head, width, most, _HANG)
         return [*lines, *self._beside(run, facts, width, height - len(lines))][:height]
 
     def _beside(self, run: Run, facts: list[list[Span]], width: int, height: int) -> list[list[Span]]:
@@ -85,11 +85,11 @@ class RunPane(Widget):
         room = width - (spans_length(beside[0]) if beside else 1)
         wrapped = [line for fact in facts for line in wrap_spans(fact, room - 1, 4)]
         followers = _fitting(self._followers, height - len(wrapped))
-        wrapped = wrapped[: height - len(followers)] + [_cut(line, room - 1) for line in followers]
+        wrapped = wrapped[: height - len(followers)] + [cut_spans(line, room - 1) for line in followers]
         if run.usage is not None and len(wrapped) < height:
             from lavender_tui.tui.usage_words import usage_line
 
-            wrapped.append(_cut([("  uses ", "quiet"), (usage_line(run.usage), "")], room - 1))
+            wrapped.append(cut_spans([("  uses ", "quiet"), (usage_line(run.usage), "")], room - 1))
         rows = [wrapped[row] if row < len(wrapped) else [] for row in range(height)]
         left: list[list[Span]] = beside or [[(" ", "")]] * height
         return [[*left[row], *rows[row]] for row in range(height)]
@@ -97,7 +97,9 @@ class RunPane(Widget):
     def _stacked(self, run: Run, facts: list[list[Span]], width: int, height: int) -> list[list[Span]]:
         """Facts above, the curve below them where there is height for one."""
         followers = _fitting(self._followers, height - len(facts)) if height > 1 else []
-        lines = [_cut([(" ", ""), *fact], width) for fact in [*facts[: max(0, height - len(followers))], *followers]]
+        lines = [
+            cut_spans([(" ", ""), *fact], width) for fact in [*facts[: max(0, height - len(followers))], *followers]
+        ]
         left = height - len(lines)
         return lines + (self._curve(run, width, left) if left >= _CURVE_LEAST else [])
 
@@ -153,30 +155,3 @@ def _fitting(followers: Sequence[Run], room: int) -> list[list[Span]]:
 
     lines = follower_lines(followers)
     return lines if len(lines) <= room else follower_lines(followers, 0)
-
-
-def _wrapped(spans: list[Span], width: int, most: int) -> list[list[Span]]:
-    """At most so many lines; only the last of them may be cut."""
-    if most <= 1:
-        return [_cut(spans, width)]
-    lines = wrap_spans(spans, width, _HANG)
-    if len(lines) <= most:
-        return lines
-    rest = [span for line in lines[most - 1 :] for span in line]
-    return [*lines[: most - 1], _cut(rest, width)]
-
-
-def _cut(spans: list[Span], width: int) -> list[Span]:
-    """Spans within `width` cells; a cut ends in an ellipsis."""
-    if spans_length(spans) <= width:
-        return spans
-    kept: list[Span] = []
-    left = max(0, width - 1)
-    for words, name in spans:
-        length = spans_length([(words, name)])
-        if length > left:
-            kept.append((set_cell_size(words, left).rstrip() + "…", name))
-            return kept
-        kept.append((words, name))
-        left -= length
-    return kept

@@ -1,0 +1,112 @@
+"""What the app says in passing: in lines of the screen's own, so that nothing is hidden by it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+
+if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
+_ANCHORS = ("#pane", "#keys")  # the lines stand above the first of these that a screen shows
+_LINES_OF_A_SCREEN = 6  # a sixth of its height
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """Plain words, never markup; said for `seconds` from when they are first seen."""
+
+    title: str
+    words: str
+    severity: SeverityLevel
+    seconds: float
+
+
+@dataclass
+class Announced(Message, bubble=False):
+    """Somebody, in whatever thread, has something to say."""
+
+    announcement: Announcement
+
+
+class AnnouncingApp(App[int]):
+    """An App whose notices are lines of the screen and no boxes over it.
+
+    A notice under a dialog waits for the dialog to go: it would be over before anybody could read it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[Announcement, float] = {}  # until when (monotonic seconds); in the order that they came
+
+    @property
+    def announcements(self) -> tuple[Announcement, ...]:
+        """Those that are to be read now, the oldest first."""
+        return tuple(self._said)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Say something for `timeout` seconds; thread-safe. `markup` is for Textual's own callers: it is never read."""
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.post_message(Announced(Announcement(title=title, words=message, severity=severity, seconds=seconds)))
+
+    def clear_notifications(self) -> None:
+        self._said.clear()
+        self._show_announcements()
+
+    def withdraw(self, announcement: Announcement) -> None:
+        """It was read."""
+        self._said.pop(announcement, None)
+        self._show_announcements()
+
+    def on_announced(self, message: Announced) -> None:
+        if not self.is_running:
+            return
+        self._said.pop(message.announcement, None)  # said again, it is the newest
+        self._said[message.announcement] = time.monotonic() + message.announcement.seconds
+        self.set_timer(message.announcement.seconds, self._forget_old)
+        self._show_announcements()
+
+    def on_mount(self) -> None:
+        self.screen_change_signal.subscribe(self, self._screen_changed)
+
+    def _screen_changed(self, _: Screen[object]) -> None:
+        if self._said:
+            self._show_announcements()
+
+    def _forget_old(self) -> None:
+        now = time.monotonic()
+        if isinstance(self.screen, ModalScreen):
+            self.set_timer(1.0, self._forget_old)
+            return
+        for one in [one for one, until in self._said.items() if until <= now]:
+            del self._said[one]
+        self._show_announcements()
+
+    def _show_announcements(self) -> None:
+        """On the page in front, which dialogs may stand on."""
+        page = next((one for one in reversed(self.screen_stack) if not isinstance(one, ModalScreen)), None)
+        if page is None or not page.is_mounted:
+            return
+        from lavender_tui.tui.widgets.announcements import AnnouncementLines
+
+        lines = page.query_one_optional(AnnouncementLines)
+        if lines is None:
+            anchor = next((one for name in _ANCHORS for one in page.query(name) if one.display), None)
+            if not self._said or anchor is None:
+                return
+            lines = AnnouncementLines(id="announcements")
+            page.mount(lines, before=anchor)
+        lines.show(self.announcements, most=max(1, self.size.height // _LINES_OF_A_SCREEN))
