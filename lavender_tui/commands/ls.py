@@ -37,11 +37,11 @@ def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> 
     put_table(HEAD, [row(one, now) for one in runs], right=RIGHT)
     for one in runs:
         if one.keeper is not None:
-            say(f"{one.name}: {kept_words(one.keeper, now)}")
+            say(f"{one.title}: {kept_words(one.keeper, now)}")
         if one.leftovers or one.elsewhere is not None:
-            say(f"{one.name}: {one.state_reason}")
+            say(f"{one.title}: {one.state_reason}")
         for warning in one.warnings:
-            say(f"{one.name}: {warning}")
+            say(f"{one.title}: {warning}")
     return 0
 
 
@@ -49,7 +49,7 @@ def row(run: Run, now: float) -> tuple[str, ...]:
     newest = run.newest
     saved = None if run.last_save_at is None else now - run.last_save_at
     return (
-        text.clean(run.name),
+        text.clean(run.title),
         _state(run, now),
         text.clean(newest.stage, 12) if newest and newest.stage else text.NONE,
         text.of(run.epoch, run.epochs),
@@ -65,7 +65,7 @@ def row(run: Run, now: float) -> tuple[str, ...]:
 
 def sentences(run: Run, now: float) -> str:
     """All that a row says, and why, in words and without a drawing."""
-    newest, parts = run.newest, [f"{text.clean(run.name)}: {_state(run, now)}, {text.clean(run.state_reason)}."]
+    newest, parts = run.newest, [f"{text.clean(run.title)}: {_state(run, now)}, {text.clean(run.state_reason)}."]
     if newest is not None:
         loss = text.loss(newest.loss, newest.loss_text)
         told = [

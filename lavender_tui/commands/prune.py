@@ -67,7 +67,7 @@ def _show(found: Sequence[Fate], doomed: Sequence[Fate]) -> None:
 
 def _row(fate: Fate) -> tuple[str, ...]:
     name = text.clean(os.path.basename(fate.checkpoint.path))
-    return (text.clean(fate.run.name), name, text.size(fate.size_bytes), fate.why or "could go")
+    return (text.clean(fate.run.title), name, text.size(fate.size_bytes), fate.why or "could go")
 
 
 def _put(found: Sequence[Fate], freed: int, gone: Sequence[str]) -> int:

@@ -48,7 +48,7 @@ def _end_left_over(run: Run, kill: bool, grace: float, yes: bool) -> int:
     is_sure = all(one.found_by in ("environment", "record", "remembered") for one in run.leftovers)
     if not yes and not is_terminal() and not is_sure:
         raise CannotStop(f"they only look like the run's: {listed}", where=run.path, hint="--yes ends them")
-    if not yes and is_terminal() and not ask(f"End what {clean(run.name, 80)} left running: {listed}?"):
+    if not yes and is_terminal() and not ask(f"End what {clean(run.title, 80)} left running: {listed}?"):
         say("nothing was stopped")
         return 1
     outcome = end_left_over(run.path, run.leftovers, kill=kill, grace=grace)

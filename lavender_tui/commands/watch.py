@@ -68,5 +68,5 @@ def _tell(notice: Notice, as_json: bool) -> None:
         told = {"at": text.iso(time.time()), "event": notice.event.value, "run": notice.run.name}
         put_line({**told, "path": text.utf8(notice.run.path), "reason": notice.words})
         return
-    name, words = text.clean(notice.run.name), text.clean(notice.words, 400)
+    name, words = text.clean(notice.run.title), text.clean(notice.words, 400)
     print(f"{time.strftime('%H:%M:%S')}  {name}  {notice.event.value}: {words}", flush=True)

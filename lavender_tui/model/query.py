@@ -79,7 +79,7 @@ def _size(run: Run, now: float) -> Value:
 
 
 FIELDS: tuple[Field, ...] = (
-    Field("name", lambda run, now: run.name, "the run's name", names=("run",)),
+    Field("name", lambda run, now: run.title, "the run's name", names=("run",)),
     Field("state", lambda run, now: run.state.value, "running, stalled, failed, …"),
     Field("why", lambda run, now: run.state_reason, "the reason of its state", names=("reason",)),
     Field("stage", _newest("stage"), "pretrain, sft, dpo, …"),
@@ -156,7 +156,7 @@ def _word_test(word: str) -> Test:
 
     def holds(run: Run) -> bool:
         stage = (run.newest.stage if run.newest else None) or ""
-        parts = (run.name, stage, run.state.value, run.state_reason)
+        parts = (run.title, stage, run.state.value, run.state_reason)
         return any(pattern.search(part[:_LONGEST_TEXT]) for part in parts)
 
     return holds

@@ -131,11 +131,17 @@ class Run:
     request: StopRequest | None = None  # from request.json: what it is asked for and has not come to yet
     keeper: KeptBy | None = None  # who resumes it when it dies; from the keepers' files beside the runs
     job: Job | None = None  # of a run that Slurm runs, as squeue or sacct last said
+    longer_name: str | None = None  # with as many parents as tell it from others of its name; None: the name does
 
     @property
     def key(self) -> str:
         """Identity over rescans."""
         return self.path
+
+    @property
+    def title(self) -> str:
+        """What a person calls it: its name, with parents before it where others have the same."""
+        return self.longer_name or self.name
 
     @property
     def is_unread(self) -> bool:

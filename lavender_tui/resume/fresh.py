@@ -105,7 +105,7 @@ def latest(root: str, options: Options, *, index: Index | None = None) -> Latest
     if newest is not None and (why := why_alive(newest)) is not None:
         return Latest(next=Next.ALIVE, why=why, run_dir=newest.path, pid=newest.pid)
     if not any(run.checkpoints for run in runs) and options.next_stage is None:
-        said = next((f" ({run.name}: {text.clean(run.warnings[0], 200)})" for run in runs if run.warnings), "")
+        said = next((f" ({run.title}: {text.clean(run.warnings[0], 200)})" for run in runs if run.warnings), "")
         return Latest(next=Next.FRESH, why=f"no run in {root} has a checkpoint{said}")
     proposal = propose(Target(paths=(root,)), _stage_on(options, runs), index=index)
     return _of_proposal(proposal, runs, options)
@@ -148,9 +148,9 @@ def _is_hopeless(proposal: Proposal, runs: Sequence[Run]) -> bool:
 def why_alive(run: Run, now: float | None = None) -> str | None:
     """In words, or None. A run of this host from before it was started again is surely dead."""
     if run.state in (RunState.RUNNING, RunState.STALLED):
-        return f"{run.name} lives: {run.state_reason}"
+        return f"{run.title} lives: {run.state_reason}"
     if run.job is not None and (run.job.is_active or run.job.away_since is not None):
-        return f"{run.name} seems to live: {run.state_reason}"
+        return f"{run.title} seems to live: {run.state_reason}"
     record, here = read_launch(run.path), this_machine()
     if record is None or run.end is not None or record.machine == here:
         return None
@@ -159,7 +159,7 @@ def why_alive(run: Run, now: float | None = None) -> str | None:
     silent = (time.time() if now is None else now) - (run.last_activity_at or record.started_at)
     if silent > ELSEWHERE_SECONDS:
         return None
-    return f"{run.name} seems to live on {text.clean(record.host, 60)}: it wrote {text.age(silent)}"
+    return f"{run.title} seems to live on {text.clean(record.host, 60)}: it wrote {text.age(silent)}"
 
 
 def fresh_launch(options: Options, run_dir: str) -> tuple[Launch, commands.CommandSource, int]:

@@ -288,7 +288,7 @@ class _Keeper:
             or source in self.standing.bad
         ):
             return
-        why = f"{clean(run.name, 80)}, resumed from it, failed at once ({clean(run.state_reason, 160)})"
+        why = f"{clean(run.title, 80)}, resumed from it, failed at once ({clean(run.state_reason, 160)})"
         stepless = self.standing.stepless + (0 if run.losses else 1)
         self.stand(bad={**self.standing.bad, source: why}, stepless=stepless)
 

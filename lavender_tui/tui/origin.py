@@ -38,9 +38,9 @@ def origin(run: Run, runs: Iterable[Run]) -> Origin:
     if found.run is run or not found.run.checkpoints:
         return Origin(run)
     lives = " still runs and" if run.is_alive else ""
-    name, back = text.clean(run.name, 60), source_words(run.resumed_from) if run.resumed_from else ""
+    name, back = text.clean(run.title, 60), source_words(run.resumed_from) if run.resumed_from else ""
     if found.checkpoint is None or found.run.path != (run.resumed_from.run if run.resumed_from else None):
-        back = text.clean(found.run.name, 60)
+        back = text.clean(found.run.title, 60)
     return Origin(found.run, found.checkpoint, f"{name}{lives} has saved nothing yet: resume again from {back}")
 
 

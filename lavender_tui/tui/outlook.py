@@ -196,4 +196,4 @@ def follower_lines(followers: Sequence[Run], most: int = _MOST_FOLLOWERS) -> lis
 def _follower(run: Run, words: str) -> list[Span]:
     mark = proof_mark(run)
     told: list[Span] = [(": ", "quiet"), mark] if mark else []
-    return [(f"  {words}", "quiet"), (text.clean(run.name, 60), "accent"), (f", {run.state.value}", "quiet"), *told]
+    return [(f"  {words}", "quiet"), (text.clean(run.title, 60), "accent"), (f", {run.state.value}", "quiet"), *told]

@@ -32,7 +32,7 @@ class LavenderCommands(Provider):
         return [(f"Theme: {one.name} ({'dark' if one.dark else 'light'})", one.name) for one in themes]
 
     def _run_names(self) -> list[tuple[str, str]]:
-        return [(clean(run.name, 80), run.key) for run in getattr(self.app, "runs", ())]
+        return [(clean(run.title, 80), run.key) for run in getattr(self.app, "runs", ())]
 
     async def discover(self) -> Hits:
         for title, help_text, action in self._actions():

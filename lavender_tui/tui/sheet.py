@@ -216,7 +216,7 @@ class Sheet:
         """Why there is no checkpoint to go back to, where there is none."""
         if self.proposal is not None and self.proposal.spike is not None:
             return f"no usable save is from before the jump of the loss {text.clean(self.proposal.spike, 80)}"
-        return f"the loss of {text.clean(self.run.name, 60)} has no jump that lasts up to this save"
+        return f"the loss of {text.clean(self.run.title, 60)} has no jump that lasts up to this save"
 
     def go_back(self) -> None:
         """To the newest checkpoint from before the jump; once more: to the newest of all."""

@@ -38,7 +38,7 @@ def may_be_stopped(run: Run) -> bool:
 
 
 def title(run: Run) -> str:
-    name = text.clean(run.name, 60)
+    name = text.clean(run.title, 60)
     if _has_only_leftovers(run):
         return f"End what {name} left running?"
     return f"{name} is stopping" if run.is_stopping else f"Stop {name}?"
@@ -181,7 +181,7 @@ def _at(run: Run, what: StopAt) -> str:
 
 
 def kill_question(run: Run, members: Sequence[Member]) -> str:
-    name = text.clean(run.name, 60)
+    name = text.clean(run.title, 60)
     return f"Kill {text.plural(len(members), 'process', 'processes')} of {name}?" if members else f"Kill {name}?"
 
 

@@ -45,7 +45,7 @@ class Telling:
         severity = _SEVERE.get(notice.event.value, "information")
         self._app.notify(
             clean(notice.words, 300),
-            title=f"{clean(notice.run.name, 80)}: {notice.event.value}",
+            title=f"{clean(notice.run.title, 80)}: {notice.event.value}",
             severity=severity,  # type: ignore[arg-type]
             timeout=_SECONDS,
             markup=False,
@@ -58,7 +58,7 @@ class Telling:
             self._app.bell()
         for notice in found[:_MOST]:
             if self._settings.terminal and self.write is not None:
-                self.write(desktop_notice(f"{notice.run.name}: {notice.event.value}, {notice.words}"))
+                self.write(desktop_notice(f"{notice.run.title}: {notice.event.value}, {notice.words}"))
         for notice in found:
             self._run_hook(notice)
 

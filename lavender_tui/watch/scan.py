@@ -15,6 +15,7 @@ from lavender_tui.watch.discover import discover
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.jobs import JobTable
 from lavender_tui.watch.listing import list_run
+from lavender_tui.watch.naming import Naming
 from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.records import Papers, read_papers
 from lavender_tui.watch.standing import Observed
@@ -80,6 +81,7 @@ def scan_all(
         usage = _usage(alive, usage_seconds)
         found = [replace(run, usage=usage.get(run.path)) for run in found]
     marked, _ = Suspicion().mark(in_order(found))
+    marked, _ = Naming().mark(marked)
     return Scanned(marked, tuple(tree.warnings))
 
 

@@ -19,6 +19,7 @@ from lavender_tui.watch.discover import Tree, discover
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.listing import Listing, list_run
 from lavender_tui.watch.metrics import METRICS_NAME
+from lavender_tui.watch.naming import Naming
 from lavender_tui.watch.processes import recorded_processes, remembered_process
 from lavender_tui.watch.records import Papers, read_papers
 from lavender_tui.watch.scan import in_order
@@ -59,6 +60,7 @@ class Survey:
         self._behind: set[str] = set()
         self._order: tuple[Run, ...] = ()
         self._suspicion = Suspicion()
+        self._naming = Naming()
         self._keepers_at: dict[str, int | None] = {}  # root -> mtime_ns of its directory of keepers
 
     def explore(self) -> list[str]:
@@ -110,8 +112,9 @@ class Survey:
         """The paths of runs that changed, appeared or went since the last call ("" stands for the roots' warnings)."""
         changed, self._changed = frozenset(self._changed), set()
         if changed or self._suspicion.has_moved():
-            self._order, doubted = self._suspicion.mark(in_order(self.runs.values()))
-            changed |= doubted
+            marked, doubted = self._suspicion.mark(in_order(self.runs.values()))
+            self._order, renamed = self._naming.mark(marked)
+            changed |= doubted | renamed
         return changed
 
     @property

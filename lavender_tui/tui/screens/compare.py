@@ -123,7 +123,7 @@ def _names(runs: Sequence[Run], room: int) -> list[Span]:
     for at, run in enumerate(runs):
         spans += [("  ", ""), (f"{LETTERS[at]} ", _INKS[at])]
         spans += [(f"{STATE_GLYPHS[run.state]} ", state_ink(run.state))]
-        spans.append((fit(text.clean(run.name, 80), room - 4, elide="middle"), "strong"))
+        spans.append((fit(text.clean(run.title, 80), room - 4, elide="middle"), "strong"))
     return spans
 
 

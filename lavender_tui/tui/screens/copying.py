@@ -40,7 +40,7 @@ class CopyMenu(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
-            yield Static(Text(f"Copy of {text.clean(self._run.name, 80)}", style="bold"), markup=False)
+            yield Static(Text(f"Copy of {text.clean(self._run.title, 80)}", style="bold"), markup=False)
             yield Static(Text(_WORDS), classes="answers", markup=False)
 
     def _copy(self, words: str, shown: str) -> None:
@@ -66,7 +66,7 @@ class CopyMenu(ModalScreen[None]):
 
         words = text.strict_json(run_document(self._run), indent=2)
         shown = command_line.shown(self._run.launched_command)
-        self.app.switch_screen(Document(self._run.name, f"{self._run.path}\n\n{shown}\n\n{words}"))
+        self.app.switch_screen(Document(self._run.title, f"{self._run.path}\n\n{shown}\n\n{words}"))
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -169,7 +169,7 @@ class DiskScreen(Screen[None]):
         from lavender_tui.tui.screens.ask import Ask
 
         doomed = self._doomed
-        names = sorted({fate.run.name for fate in doomed})
+        names = sorted({fate.run.title for fate in doomed})
         of = f"{names[0]} alone" if len(names) == 1 else f"{len(names):,} runs, among them {names[0]}"
         size = text.size(sum(fate.size_bytes for fate in doomed))
         self.app.push_screen(

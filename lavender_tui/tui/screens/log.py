@@ -225,7 +225,7 @@ class LogScreen(LogSearch, Screen[None]):
     @on(LogView.Moved)
     def _show(self) -> None:
         view = self.view
-        title: list[Span] = [(" log ", "accent"), (clean(self._run.name, 80), "strong")]
+        title: list[Span] = [(" log ", "accent"), (clean(self._run.title, 80), "strong")]
         if self._files:
             of = f"  {self._index + 1} of {len(self._files)}" if len(self._files) > 1 else ""
             title.append((f"   {clean(self._files[self._index][0], 60)}{of}", "quiet"))

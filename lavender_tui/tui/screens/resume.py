@@ -152,7 +152,7 @@ class ResumeScreen(Launching):
         for row in ROWS:
             self.query_one(f"#row-{row}", ChoiceRow).show(view(self._sheet, row, now))
         self.query_one("#title", Lines).show(
-            [[(" resume ", "accent"), (clean(self._run.name, 80), "strong"), ("   nothing happens until ⏎", "quiet")]]
+            [[(" resume ", "accent"), (clean(self._run.title, 80), "strong"), ("   nothing happens until ⏎", "quiet")]]
         )
 
     def _show_answer(self) -> None:

@@ -236,7 +236,7 @@ class RunScreen(RunTabs, Screen[None]):
 
     def _head(self) -> list[Span]:
         run = self._run
-        name: Span = (" " + text.clean(run.name, 80), "strong")
+        name: Span = (" " + text.clean(run.title, 80), "strong")
         return [name, (f"   {STATE_GLYPHS[run.state]} {run.state.value}", state_ink(run.state))]
 
     def _reason(self) -> str:

@@ -54,12 +54,12 @@ class StopActions(Screen[None], inherit_bindings=False):
 
         if not answer:
             words = "It has ended" if answer is None else "Left as it is"
-            self.notify(clean(run.name, 80), title=words, markup=False)
+            self.notify(clean(run.title, 80), title=words, markup=False)
         elif answer == WITHDRAW or answer in set(StopAt):
             self._request(run, answer)
         else:
             self.notify(
-                clean(run.name, 80),
+                clean(run.title, 80),
                 title={KILL: "Killing", INTERRUPT: "Interrupting"}.get(answer, "Stopping"),
                 markup=False,
             )

@@ -40,7 +40,7 @@ class CostTable(LineTable):
         cost = self._costs[index]
         rate = f"{text.size(round(cost.bytes_per_second * 3600))}/h" if cost.bytes_per_second else text.NONE
         return {
-            "name": Cell(text.clean(cost.run.name, 200), elide="middle"),
+            "name": Cell(text.clean(cost.run.title, 200), elide="middle"),
             "state": Cell(state_words(cost.run.state), state_ink(cost.run.state)),
             "count": Cell(f"{len(cost.run.checkpoints):,}"),
             "size": Cell(text.size(cost.size_bytes), "strong"),

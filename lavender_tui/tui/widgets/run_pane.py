@@ -63,7 +63,7 @@ class RunPane(Widget):
         if run is None or width < 4 or height < 1:
             return []
         if run.is_unread:
-            return [[(" " + text.clean(run.name, 80), "strong"), (f"   {run.state_reason}", "quiet")]]
+            return [[(" " + text.clean(run.title, 80), "strong"), (f"   {run.state_reason}", "quiet")]]
         from lavender_tui.tui.outlook import follower_lines, outlook
 
         facts, followers = (
@@ -110,7 +110,7 @@ class RunPane(Widget):
         reason = stopping or text.clean(run.state_reason, 400)
         word = "" if stopping or reason.startswith(run.state.value) else f" {run.state.value}:"
         head: list[Span] = [
-            (" " + text.clean(run.name, 80), "strong"),
+            (" " + text.clean(run.title, 80), "strong"),
             (f"   {STATE_GLYPHS[run.state]}{word} ", state_ink(run.state)),
             (_dated(reason, when, run), ""),
         ]

@@ -128,7 +128,7 @@ class RunTable(LineTable):
 
 
 def _name_width(rows: Sequence[ListRow]) -> int:
-    widest = max([len(row.run.name) + 2 + 2 * row.depth for row in rows], default=_NAME_LEAST)
+    widest = max([len(row.run.title) + 2 + 2 * row.depth for row in rows], default=_NAME_LEAST)
     return max(_NAME_LEAST, min(_NAME_MOST, widest))
 
 
@@ -244,7 +244,7 @@ def _stage(newest: Checkpoint) -> Cell:
 
 
 def _name(row: ListRow, is_marked: bool) -> Cell:
-    name, ink = text.clean(row.run.name, 200), "accent" if is_marked else ""
+    name, ink = text.clean(row.run.title, 200), "accent" if is_marked else ""
     if row.depth:
         lead = row.lead or "  " * row.depth + "└ "
         lead = lead[:-1] + "▸" if row.is_folded else lead
