@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lavender_tui.checkpoints import is_checkpoint_name
+from lavender_tui.launch import journal
 from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.record import LaunchRecord, end_facts, read_launch
 from lavender_tui.model.run import started_at_from_name
@@ -19,20 +20,42 @@ _MOST_LINES, _MOST_LINE_BYTES = 4 * AT_ONCE_STEPS, 1 << 16
 
 
 def directories_resumed_from(run_path: str, root: str) -> list[tuple[str, LaunchRecord]]:
-    """The run directories, in the root and beside the run, whose records say that they were resumed from it."""
+    """The run directories whose records say that they were resumed from it: beside it, in the root, or noted there."""
     found = []
-    for place in dict.fromkeys((os.path.dirname(run_path), root)):
+    for directory in dict.fromkeys((*_neighbours(run_path, root), *noted_as_resumed_from(run_path))):
+        record = read_launch(directory)
+        came_from = record.resumed_from if record is not None else None
+        if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
+            found.append((directory, record))
+    return found  # type: ignore[return-value]
+
+
+def _neighbours(run_path: str, root: str) -> Iterator[str]:
+    for place in places_beside(run_path, (root,)):
         try:
             with os.scandir(place) as entries:
-                directories = [one.path for one in itertools.islice(entries, MOST_NEIGHBOURS) if one.is_dir()]
+                yield from sorted(one.path for one in itertools.islice(entries, MOST_NEIGHBOURS) if one.is_dir())
         except OSError:
             continue  # no such root yet, or not ours to list: the launch looks again
-        for directory in sorted(directories):
-            record = read_launch(directory)
-            came_from = record.resumed_from if record is not None else None
-            if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
-                found.append((directory, record))
-    return found  # type: ignore[return-value]
+
+
+def places_beside(run_path: str, roots: Iterable[str]) -> list[str]:
+    """The directories that hold the run, by the name given and by its own, and the roots; each once."""
+    path = os.path.abspath(run_path)
+    places = (os.path.dirname(path), os.path.dirname(os.path.realpath(path)), *map(os.path.abspath, roots))
+    return list({os.path.realpath(place): place for place in reversed(places)}.values())[::-1]
+
+
+def noted_as_resumed_from(run_path: str) -> list[str]:
+    """The runs that the journal beside it knows to be resumed from it: also those whose root is another one."""
+    itself = os.path.realpath(run_path)
+    found = {}
+    for place in places_beside(run_path, ()):
+        for entry in journal.read(place, what="resumed"):
+            source = entry.facts.get("from")
+            if entry.run is not None and isinstance(source, str) and os.path.realpath(source) == itself:
+                found[entry.run] = True
+    return list(found)
 
 
 def followers_of(run_path: str) -> list[Follower]:

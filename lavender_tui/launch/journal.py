@@ -178,8 +178,11 @@ def _open(directory: int, name: str, flags: int) -> int:
 # Reading
 
 
-def read(root: str, run: str | None = None) -> list[Entry]:
-    """Every event of the root, or of one run, oldest first. Never raises; what is no whole line of ours is left out."""
+def read(root: str, run: str | None = None, *, what: str | None = None) -> list[Entry]:
+    """Every event of the root, or of one run, or of one kind, oldest first.
+
+    Never raises; what is no whole line of ours is left out.
+    """
     root = os.path.abspath(root)
     try:
         directory = os.open(os.path.join(root, DIRECTORY), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -190,8 +193,13 @@ def read(root: str, run: str | None = None) -> list[Entry]:
     finally:
         os.close(directory)
     wanted = None if run is None else os.path.realpath(run)
-    entries = (_entry(line, root) for line in lines)
-    return [one for one in entries if one is not None and (wanted is None or _is(one.run, wanted))]
+    words = b"" if what is None else json.dumps(what).encode("ascii")  # most lines need no reading then
+    entries = (_entry(line, root) for line in lines if words in line)
+    return [
+        one
+        for one in entries
+        if one is not None and what in (None, one.what) and (wanted is None or _is(one.run, wanted))
+    ]
 
 
 def _is(run: str | None, wanted: str) -> bool:

@@ -110,13 +110,18 @@ def refuse_taken(endpoint: str) -> None:
     torchrun would say nothing: a second job joins the store of the first one, and dies with it.
     """
     host, port = split(endpoint)
-    if not is_here(host) or is_free(port):
+    if not is_here(host) or (taken := why_taken(port)) is None:
         return
+    raise UsageError(taken, where=endpoint, hint="Give another --rdzv-endpoint, or none: then a free one is")
+
+
+def why_taken(port: int) -> str | None:
+    """`port 29500 is taken by pid 123`; None where it is free on this host."""
+    if is_free(port):
+        return None
     pids = sorted(set(_listeners(port)))
     who = f"by pid {', '.join(map(str, pids))}" if pids else "by a process of another user"
-    raise UsageError(
-        f"port {port} is taken {who}", where=endpoint, hint="Give another --rdzv-endpoint, or none: then a free one is"
-    )
+    return f"port {port} is taken {who}"
 
 
 def _listeners(port: int) -> Iterator[int]:

@@ -17,6 +17,7 @@ from lavender_tui.errors import AlreadyRunning, LaunchFailed, ResumedAlready
 from lavender_tui.launch import environment, identity, journal, living, rendezvous, slurm
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
+from lavender_tui.launch.followers import noted_as_resumed_from, places_beside
 from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch, record_mode
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.run import Lineage
@@ -130,7 +131,7 @@ def _noted(record: LaunchRecord, run_dir: str, node_of: str | None) -> LaunchRec
         return record
     facts |= {"from": came_from.run, "checkpoint": came_from.checkpoint}
     # In the old run's journal, too: whoever deletes checkpoints there must know what was resumed elsewhere.
-    for root in {journal.root_of(run_dir), journal.root_of(came_from.run)}:
+    for root in places_beside(came_from.run, (journal.root_of(run_dir),)):
         journal.note(root, "resumed", run=run_dir, **facts)
     return record
 
@@ -241,7 +242,8 @@ def _raise_unless_started(report: dict[str, Any], run_dir: str) -> None:
 
 
 def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None = None) -> None:
-    """Raise ResumedAlready where a live run, under one of the `roots` or beside the old run, was resumed from it."""
+    """Raise ResumedAlready where a live run was resumed from it: under one of the `roots`, beside the old run however
+    that is called, or in another root as the journal has it."""
     for run_dir in _beside(old_run, roots):
         if but is not None and os.path.realpath(run_dir) == os.path.realpath(but):
             continue
@@ -258,9 +260,9 @@ def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None 
 
 
 def _beside(old_run: str, roots: Iterable[str]) -> list[str]:
-    """The directories that may hold a resume of `old_run`, each once."""
-    found = {}
-    for root in (os.path.dirname(os.path.abspath(old_run)), *roots):
+    """The directories that may be a resume of `old_run`, each once."""
+    found = dict.fromkeys(noted_as_resumed_from(old_run), True)
+    for root in places_beside(old_run, roots):
         try:
             with os.scandir(root) as entries:
                 for entry in entries:

@@ -92,10 +92,19 @@ def notes(command: Command, topology: Topology) -> tuple[str, ...]:
         told.append(f"{each} on each of {topology.nodes} nodes: on every further host `lavender-tui join` the new run")
         return tuple(told)
     if fixed:
-        told.append(f"{' and '.join(fixed)} left out: the ranks meet on a free port of this node")
+        taken = _why_taken(command)
+        told.append(f"{' and '.join(fixed)} left out{taken}: the ranks meet on a free port of this node")
     if command.option("--nnodes") not in (None, "1", "1:1"):
         told.append(f"the command was for {command.option('--nnodes')} nodes; all ranks start on this one")
     return tuple(told)
+
+
+def _why_taken(command: Command) -> str:
+    """In brackets, where the port that the command names is somebody's now."""
+    named = command.option("--master-port") or (command.option("--rdzv-endpoint") or "").rpartition(":")[2]
+    is_port = named.isascii() and named.isdigit() and 0 < int(named[:6]) < 65_536
+    taken = rendezvous.why_taken(int(named)) if is_port else None
+    return f" ({taken})" if taken else ""
 
 
 def _head(command: Command, interpreter: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from lavender_tui import checkpoints
-from lavender_tui.errors import AlreadyRunning, BadState, LaunchFailed, Refused
+from lavender_tui.errors import AlreadyRunning, BadState, LaunchFailed, Refused, ResumedAlready
 from lavender_tui.launch import living, slurm, slurm_living
 from lavender_tui.launch import start as launch_start
 from lavender_tui.launch.locks import Held, resume_lock
@@ -21,6 +21,7 @@ from lavender_tui.model.run import Lineage
 from lavender_tui.model.state_rules import difference
 from lavender_tui.model.text import clean
 from lavender_tui.resume.child import Child
+from lavender_tui.resume.choose import resumed_as
 from lavender_tui.resume.examining import examined, is_examined_by_default
 from lavender_tui.resume.looking import look_at_table, with_checks
 from lavender_tui.resume.proposing import STATE_NAME, uses_state, with_launch
@@ -88,6 +89,19 @@ def _refuse_the_living(ready: Prepared, plan: ResumePlan, again: bool) -> None:
         raise AlreadyRunning(_lives(plan.source.run), where=plan.source.run, hint="Stop it first")
     if not again:
         refuse_second_resume(plan.source.run, [ready.root])
+        _refuse_resumed_meanwhile(ready, plan)
+
+
+def _refuse_resumed_meanwhile(ready: Prepared, plan: ResumePlan) -> None:
+    """Of two at once the second gets its turn when the first is done, be that training over by then: nobody knew it."""
+    known = set(map(os.path.realpath, ready.resumed_as))
+    for run_dir in resumed_as(plan.source.run, ready.root):
+        if os.path.realpath(run_dir) not in known:
+            raise ResumedAlready(
+                f"this run was resumed since it was checked, as {clean(os.path.basename(run_dir))}",
+                where=plan.source.run,
+                hint="Look at that one, then plan it again",
+            )
 
 
 def _lives(run_dir: str) -> str:

@@ -6,6 +6,7 @@ Each check has a stable id. Refused is what can't end well; warned of is what co
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.locks import who_resumes
+from lavender_tui.launch.rendezvous import why_taken
 from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.job import words as job_words
@@ -29,6 +31,8 @@ from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, 
 from lavender_tui.resume.topology_checks import topology_checks
 from lavender_tui.watch.mounts import file_system_of, is_silent
 
+# What accelerate, DeepSpeed and their like are told by.
+_PORT = re.compile(r"(?P<word>--(?:main[-_]process|master)[-_]port)(?:=|\0)(?P<port>[0-9]{1,5})(?=\0|$)")
 MANY_SAVES = 3  # with room for fewer it is said
 
 
@@ -224,7 +228,18 @@ def _command(it: Situation) -> list[Check]:
         what = f"there is no script {text.clean(script, 120)} in {text.clean(it.command.cwd)}"
         return [refuse("command.found", what, text.clean(it.command.where), "give the command after --, or its cwd")]
     what = f"the training command, from {text.clean(it.command.where, 120)}"
-    return [passed("command.found", what, text.clean(command_line.shown(it.command.argv), 300))]
+    found = passed("command.found", what, text.clean(command_line.shown(it.command.argv), 300))
+    return [found, *_own_port(it.command.argv)]
+
+
+def _own_port(argv: Sequence[str]) -> list[Check]:
+    """A launcher that isn't ours to change meets where its words say; those of torchrun are left out."""
+    named = _PORT.search("\0".join(parse(argv).script))
+    taken = why_taken(int(named["port"])) if named is not None and 0 < int(named["port"]) < 65_536 else None
+    if named is None or taken is None:
+        return []
+    what = f"{taken}, and the command's {named['word']} names it"
+    return [warn("command.port", what, remedy="name another port in the command, or end that process first")]
 
 
 def _script(argv: Sequence[str]) -> str | None:

@@ -67,6 +67,7 @@ def propose(target: Target, options: Options | None = None, *, index: Index | No
         spike=str(chosen.behind.spike) if chosen.behind is not None else chosen.spike,
         states=tuple(state.state for state in it.set.states) if it.policy is Policy.EXACT else (),
         files=files,
+        resumed_as=it.resumed_as,
     )
 
 

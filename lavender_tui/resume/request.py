@@ -73,7 +73,8 @@ class Prepared(Proposal):
 
     `states` are the rank states in rank order, as they go to the library's merge (() where none are used), `owners`
     how many ranks they are of; `files` are the files that the plan rests on, as they were when they were read.
-    `is_examined`: the checkpoint was read to its last byte, and what was found is among the checks.
+    `is_examined`: the checkpoint was read to its last byte, and what was found is among the checks. `resumed_as`: the
+    runs that were resumed from this one by then, which the checks speak of.
     """
 
     options: Options = Options()
@@ -82,6 +83,7 @@ class Prepared(Proposal):
     states: tuple[dict[str, object], ...] = ()
     files: tuple[tuple[str, FileFacts], ...] = ()
     is_examined: bool = False
+    resumed_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.errors import AlreadyRunning, BadState, LavenderError, Refused
+from lavender_tui.errors import AlreadyRunning, BadState, LavenderError, Refused, ResumedAlready
 from lavender_tui.launch import stop
+from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.locks import resume_lock
-from lavender_tui.model.plan import ResumePlan
+from lavender_tui.model.plan import ResumePlan, Verdict
 from lavender_tui.resume import Launched, Options, Target, carry_out, propose, warm_child
 from lavender_tui.resume.child import Child
 from lavender_tui.resume.examining import examined, is_examined_by_default
@@ -185,6 +186,34 @@ def test_a_second_resume_is_kept_away_while_one_is_at_work_and_while_its_run_liv
         stop(one.run_dir, kill=True)
     until(lambda: not any(os.path.exists(f"/proc/{one.record.leader.pid}") for one in (first, again)), what="the end")
     carry_out(proposed(run, QUIET, world_size=1))  # nothing lives any more: no question is asked
+
+
+def test_who_was_overtaken_is_told_though_that_training_is_over(run: str, until: Any) -> None:
+    save(run)
+    plan, same = (proposed(run, QUIET, world_size=1) for _ in range(2))
+    first = carry_out(plan)
+    until(lambda: not is_alive(first.run_dir), what="the end")
+    with pytest.raises(ResumedAlready, match=f"since it was checked, as {os.path.basename(first.run_dir)}"):
+        carry_out(same)
+    assert len(runs(run)) == 2
+    carry_out(proposed(run, QUIET, world_size=1))  # whoever plans now knows of it
+
+
+def test_a_living_resume_is_found_in_another_root_and_by_another_name(run: str, tmp_path: Path) -> None:
+    save(run)
+    other = tmp_path / "other"
+    other.mkdir()
+    link = other / os.path.basename(run)
+    link.symlink_to(run)
+    early = proposed(run, LIVES, world_size=1), proposed(str(link), LIVES, world_size=1)
+    far = carry_out(proposed(str(link), LIVES, world_size=1, root=str(tmp_path / "third")))
+    name = os.path.basename(far.run_dir)
+    for one in early:
+        with pytest.raises(ResumedAlready, match=name):
+            carry_out(one)
+    for path in (run, str(link)):
+        assert check(proposed(path, LIVES, world_size=1), "source.resumed").verdict is Verdict.WARN
+    assert len(runs(run)) == len(runs(str(link))) == 1
 
 
 def test_two_at_once_give_one_run(run: str, child: Child) -> None:
