@@ -88,18 +88,25 @@ def examine(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None,
         told = f"{told}; the {orphans} processes that it left were told to save and end" if orphans else told
         return Failure(words=told)
     seen = rank_failures(run_dir)
-    killed = {one.local_rank for one in seen if one.exit_code is not None and one.exit_code < 0}
+    # What torchrun itself ended, while it was still on its way out, failed by its own error.
+    killed = {one.local_rank for one in seen if one.exit_code is not None and one.exit_code < 0} - _ended_by_agent(seen)
     told_by = [one for one in newest_error_files(run_dir) if one.local_rank not in killed]
     first = _first(run_dir, seen, told_by)
-    if first is not None and first.exit_code is not None and first.exit_code < 0:
+    own = next((one for one in told_by if first is not None and one.local_rank == first.local_rank), None)
+    if first is not None and own is None and first.exit_code is not None and first.exit_code < 0:
         words = f"rank {first.rank} was {describe_signal(-first.exit_code, kills, first.pid)}"
         return Failure(words=words, rank=first.rank, where=_output_of(run_dir, first))
     if first is None and told_by:
         # torchrun itself had no time to report: the file that was written first.
         return _told(run_dir, None, told_by[0])
-    if first is not None and (own := next((one for one in told_by if one.local_rank == first.local_rank), None)):
+    if first is not None and own is not None:
         return _told(run_dir, first, own)
     return _by_traceback(run_dir, first, code)
+
+
+def _ended_by_agent(seen: Sequence[RankFailure]) -> set[int | None]:
+    """The ranks that died of what torchrun sends to all others when one is gone: TERM, and KILL after a while."""
+    return {one.local_rank for one in seen if one.exit_code in (-signal.SIGTERM, -signal.SIGKILL)}
 
 
 def _first(run_dir: str, seen: Sequence[RankFailure], told_by: Sequence[ErrorFile]) -> RankFailure | None:
@@ -120,7 +127,7 @@ def _first(run_dir: str, seen: Sequence[RankFailure], told_by: Sequence[ErrorFil
     root = seen[0]
     by_rank: dict[int | None, ErrorFile] = {one.local_rank: one for one in told_by}
     own = by_rank.get(root.local_rank)
-    if root.exit_code == -signal.SIGTERM or is_secondary(root):
+    if (root.exit_code == -signal.SIGTERM and own is None) or is_secondary(root):
         others = [one for one in seen if one.exit_code is not None and one.exit_code not in (-15, root.exit_code)]
         if killed := [one for one in others if one.exit_code is not None and one.exit_code < 0]:
             return killed[0]

@@ -61,7 +61,7 @@ def test_a_killed_rank_is_named_with_what_is_known_of_the_memory_killer(tmp_path
 @pytest.mark.parametrize("inner", [{"message": "RuntimeError: from the file"}, "RuntimeError: from the file"])
 def test_the_error_file_of_the_failed_rank_comes_first(tmp_path: Path, inner: object) -> None:
     (tmp_path / "train.log").write_text(TABLE.format(rank=1, code=1))
-    for rank, message in (("0", "RuntimeError: of another"), ("1", inner)):
+    for rank, message in (("1", inner), ("0", "RuntimeError: of another")):
         directory = tmp_path / "ranks" / "x" / "attempt_0" / rank
         directory.mkdir(parents=True)
         (directory / "error.json").write_text(json.dumps({"message": message}))
@@ -142,6 +142,18 @@ def test_a_rank_that_only_lost_its_neighbour_is_not_the_reason(tmp_path: Path) -
     )
     (tmp_path / "train.log").write_text(table)
     assert find(str(tmp_path), 1) == "rank 1 was killed by signal 11 (SIGSEGV)"
+
+
+@pytest.mark.parametrize("root", [0, 1])
+def test_a_rank_that_torchrun_ended_on_its_way_out_failed_by_its_own_error(tmp_path: Path, root: int) -> None:
+    """Its error was first, its end was not; which one torchrun calls the root cause says nothing within a second."""
+    error_file(tmp_path, 0, 1, "ValueError: first", 100)
+    error_file(tmp_path, 0, 0, "ValueError: second", 100)
+    table = TABLE.format(rank=root, code=(1, -15)[root]).replace("local_rank: 1)", f"local_rank: {root})")
+    other = f"rank      : {1 - root} (local_rank: {1 - root})\n  exitcode  : {(-15, 1)[root]}"
+    (tmp_path / "train.log").write_text(table.replace("rank      : 0 (local_rank: 0)\n  exitcode  : -15", other))
+    found = examine(str(tmp_path), 1)
+    assert found is not None and (found.words, found.rank) == ("rank 1: ValueError: first", 1)
 
 
 def test_an_error_that_a_restart_got_over_is_not_the_reason(tmp_path: Path) -> None:
