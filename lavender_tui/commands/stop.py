@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import ask, is_terminal, say
@@ -12,6 +15,9 @@ from lavender_tui.model import command_line
 from lavender_tui.model.ending import StopAt, at_stake, request_words, when_words, why_no_request
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, plural
+
+if TYPE_CHECKING:
+    from lavender_tui.launch.stopping import StopOutcome
 
 _REQUESTS = {"at_next_save": StopAt.NEXT_SAVE, "at_epoch_end": StopAt.EPOCH_END}
 _FLAGS = ("kill", "interrupt", "at_next_save", "at_epoch_end", "withdraw")
@@ -29,10 +35,14 @@ def run(run: str, *, root: str | None, grace: float | None, yes: bool, **flags: 
         return _withdraw(run_dir)
     if how in _REQUESTS:
         return _request(run_dir, _REQUESTS[how])
+    from lavender_tui.launch.stopping import is_ours
+
     seconds = places.settings().grace_seconds if grace is None else grace
     seen = _seen(run_dir)
     if seen is not None and seen.leftovers and not seen.is_alive:
         return _end_left_over(seen, how == "kill", seconds, yes)
+    if seen is not None and seen.processes and not is_ours(run_dir):
+        return _stop_by_hand(seen, how, seconds, yes)
     if not yes and is_terminal() and not ask(_question(run_dir, seen, how)):
         say("nothing was stopped")
         return 1
@@ -80,15 +90,49 @@ def _question(run_dir: str, run: Run | None, how: str) -> str:
 
 def _stop(run_dir: str, how: str, grace: float, yes: bool) -> int:
     from lavender_tui.launch import stop
-    from lavender_tui.launch.stopping import CannotRecord
 
     kill, interrupt = how == "kill", how == "interrupt"
+    return _carry_out(lambda anyway: stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=anyway), yes)
+
+
+def _stop_by_hand(run: Run, how: str, grace: float, yes: bool) -> int:
+    """What is proved to be the run's is ended; who isn't sure is asked, or says --yes."""
+    from lavender_tui.launch.stopping import CannotStop
+    from lavender_tui.watch import hand
+
+    signum = signal.SIGINT if how == "interrupt" else signal.SIGTERM
+    found = hand.judge(run.path, signum)
+    if not yes and not is_terminal() and not found.is_sure:
+        raise CannotStop(f"not sure enough: {found.evidence}", where=run.path, hint="--yes stops it")
+    for words in (f"started by hand, by {found.user}: {found.evidence}", "" if how == "kill" else found.heard_by):
+        if words:
+            say(words)
+    if not yes and is_terminal() and not ask(_question(run.path, run, how)):
+        say("nothing was stopped")
+        return 1
+    kill, interrupt = how == "kill", how == "interrupt"
+    shown = run.processes
+    code = _carry_out(
+        lambda anyway: hand.stop_by_hand(
+            run.path, shown=shown, kill=kill, interrupt=interrupt, grace=grace, unrecorded=anyway
+        ),
+        yes,
+    )
+    if found.left_alone:
+        say(f"left alone, for it only looks like the run's: {', '.join(found.left_alone)}")
+    return code
+
+
+def _carry_out(stop: Callable[[bool], StopOutcome], yes: bool) -> int:
+    """`stop` is told whether it may go on where the stop can't be recorded."""
+    from lavender_tui.launch.stopping import CannotRecord
+
     try:
-        outcome = stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=yes or not is_terminal())
+        outcome = stop(yes or not is_terminal())
     except CannotRecord as error:
         if not ask(f"{clean(error.what)}. Stop it all the same?"):
             raise
-        outcome = stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=True)
+        outcome = stop(True)
     say(outcome.words)
     return 0 if outcome.has_ended else 1
 

@@ -104,7 +104,11 @@ class Member:
 def tree(run_dir: str) -> list[Member]:
     """What a kill of the run ends right now, children below their parents; [] for what isn't seen from here."""
     record = read_launch(run_dir)
-    found = members(run_dir, record) if record is None or belongs_here(record, run_dir) else []
+    return as_tree(members(run_dir, record) if record is None or belongs_here(record, run_dir) else [])
+
+
+def as_tree(found: Sequence[ProcessId]) -> list[Member]:
+    """The processes that live, children below their parents."""
     stats = {one.pid: identity.process_stat(one.pid) for one in found}
     below: dict[int, list[int]] = {}
     for pid, stat in stats.items():

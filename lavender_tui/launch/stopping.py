@@ -33,6 +33,7 @@ from lavender_tui.launch.record import (
     write_exit,
     write_stop,
 )
+from lavender_tui.model.plan import PLAN_NAME
 
 TICK = 0.05
 SEARCH_TICK = 0.2  # a look at every process of the machine takes milliseconds
@@ -105,7 +106,8 @@ def stop(
     asked = StopRecord(who=who or journal.person(), how=how, asked_at=time.time(), why=why, grace_seconds=grace)
     is_over = supervisor is None and read_exit(run_dir) is not None
     before = saves(run_dir)
-    announced = _Announcement(run_dir) if is_over else announce(run_dir, asked, kill or unrecorded)
+    is_silent = is_over or not is_ours(run_dir)
+    announced = _Announcement(run_dir) if is_silent else announce(run_dir, asked, kill or unrecorded)
     stopping = _Stopping(run_dir, record, supervisor, 0.0 if kill else grace, before)
     stopping.nodes = _nodes_here(run_dir)
     stopping.is_over = is_over
@@ -127,6 +129,11 @@ def stop(
     if outcome.how == "killed":
         journal.note(journal.root_of(run_dir), "killed", run=run_dir, who=asked.who, why=outcome.words)
     return with_warning(outcome, announced)
+
+
+def is_ours(run_dir: str) -> bool:
+    """Did we make the directory, or write into it before? In any other one nothing is written."""
+    return any(os.path.lexists(os.path.join(run_dir, name)) for name in (LAUNCH, PLAN_NAME))
 
 
 def _asked(how: str, supervised: bool, announced: _Announcement) -> StopOutcome:
@@ -343,7 +350,7 @@ class _Stopping:
         ended = read_exit(self.run_dir)
         if supervised and ended is not None and ended.stop is None and not self.killed:
             return StopOutcome(how="not running", words="it ended by itself in the instant in which it was asked")
-        if ended is None and not left:
+        if ended is None and not left and is_ours(self.run_dir):
             self.record_end()
         killed = self.killed or (ended is not None and ended.killed and not self.is_over)
         return self.outcome(left, killed, supervised)

@@ -130,6 +130,9 @@ class Run:
     warnings: tuple[str, ...] = ()
     request: StopRequest | None = None  # from request.json: what it is asked for and has not come to yet
     keeper: KeptBy | None = None  # who resumes it when it dies; from the keepers' files beside the runs
+    is_ours: bool = True  # launch.json or resume.json is there: only then anything is written into the directory
+    is_by_hand: bool = False  # nobody of ours launched it; its training wrote launch.json itself, or there is none
+    started_by: str | None = None  # "ann@gpu-03", from launch.json; of a run without one the owner of what lives of it
     job: Job | None = None  # of a run that Slurm runs, as squeue or sacct last said
     longer_name: str | None = None  # with as many parents as tell it from others of its name; None: the name does
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lavender_tui.tui.position import DataPosition
     from lavender_tui.tui.widgets.history_table import Happening
     from lavender_tui.tui.widgets.process_table import ProcessRow
+    from lavender_tui.watch.hand import HandRun
 
 
 @dataclass
@@ -86,6 +87,13 @@ class TreeSeen(Message, bubble=False):
     """The processes that a kill would end, as they are now."""
 
     members: list[Member]
+
+
+@dataclass
+class HandJudged(Message, bubble=False):
+    """Which processes are surely of a run that was started by hand, or the sentence why none is."""
+
+    found: HandRun | str
 
 
 @dataclass

@@ -14,6 +14,7 @@ from lavender_tui.tui.outlook import Span
 
 if TYPE_CHECKING:
     from lavender_tui.launch.living import Member
+    from lavender_tui.watch.hand import HandRun
 
 GRACEFUL, INTERRUPT, KILL, WITHDRAW, LEAVE = "graceful", "interrupt", "kill", "withdraw", ""
 _REQUEST_KEYS = {StopAt.NEXT_SAVE: "s", StopAt.EPOCH_END: "e"}
@@ -44,11 +45,20 @@ def title(run: Run) -> str:
     return f"{name} is stopping" if run.is_stopping else f"Stop {name}?"
 
 
-def facts(run: Run, now: float) -> list[list[Span]]:
-    """Which run, where, and what would be lost."""
+def needs_proof(run: Run) -> bool:
+    """Does nothing of ours say which processes are its own, so that each has to be looked at before it is signalled?"""
+    return bool(run.processes) and not run.is_ours
+
+
+def facts(run: Run, now: float, hand: HandRun | str | None = None) -> list[list[Span]]:
+    """Which run, where, and what would be lost. `hand`: of a run that needs a proof that, or why there is none."""
     lines = [_line("host", f"{_host(run)}{_processes(run)}")]
     if _has_only_leftovers(run):
         return [*lines, _line("run", text.clean(run.state_reason, 300))]
+    if run.is_by_hand:
+        lines.append(_line("started", f"by hand{_by_whom(run, hand)}"))
+    if needs_proof(run):
+        lines += _proof_lines(hand)
     if (stopping := stopping_words(run, now)) is not None:
         by = f", asked by {text.clean(run.end.stop_by, 60)}" if run.end and run.end.stop_by else ""
         lines.append(_line("now", f"{stopping.removeprefix('stopping: ')}{by}"))
@@ -66,6 +76,22 @@ def facts(run: Run, now: float) -> list[list[Span]]:
         lines += [_line("later", f"stop at the next save: {why}")] if why.startswith("not yet") else []
     if (note := _note(run)) is not None:
         lines.append(_line("note", note))
+    return lines
+
+
+def _by_whom(run: Run, hand: HandRun | str | None) -> str:
+    who = run.started_by or (None if hand is None or isinstance(hand, str) else hand.user)
+    return f", by {text.clean(who, 60)}" if who else ""
+
+
+def _proof_lines(hand: HandRun | str | None) -> list[list[Span]]:
+    if hand is None:
+        return [_line("proof", "looking which processes are surely its own …")]
+    if isinstance(hand, str):
+        return [_line("refused", text.clean(hand, 500))]
+    lines = [_line("proof", hand.evidence), _line("hears", hand.heard_by)]
+    if hand.left_alone:
+        lines.append(_line("spared", f"only look alike: {', '.join(hand.left_alone[:3])}"))
     return lines
 
 
@@ -106,8 +132,8 @@ def _has_only_leftovers(run: Run) -> bool:
     return bool(run.leftovers) and not run.is_alive
 
 
-def choices(run: Run, *, grace: float, now: float) -> list[Choice]:
-    """What can be done, the harmless first. `grace` in seconds."""
+def choices(run: Run, *, grace: float, now: float, is_proved: bool = True) -> list[Choice]:
+    """What can be done, the harmless first. `grace` in seconds; what isn't `is_proved` gets no signal."""
     leave = Choice(key="n", title="leave it" if run.is_stopping else "no, leave it running", answer=LEAVE)
     if _has_only_leftovers(run):
         return [
@@ -120,6 +146,8 @@ def choices(run: Run, *, grace: float, now: float) -> list[Choice]:
             Choice(key="n", title="no, leave it in the queue", answer=LEAVE),
             Choice(key="y", title="take it out of the queue", answer=GRACEFUL, what="scancel; it had not started"),
         ]
+    if not is_proved:
+        return [leave]
     if not _takes_signals(run):
         return [leave, *(_requests(run, now) if run.elsewhere is not None and run.end is None else [])]
     polite = [] if run.is_stopping else [_polite(run, grace), *_requests(run, now)]

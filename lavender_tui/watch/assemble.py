@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from lavender_tui.checkpoints.parts import FAMILIES
 from lavender_tui.launch.identity import host_name
+from lavender_tui.launch.journal import person
 from lavender_tui.launch.record import LaunchRecord
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.job import NOT_ASKED, Job
@@ -27,6 +28,7 @@ from lavender_tui.model.run import (
 from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch.flags import flag_rank_states
+from lavender_tui.watch.hand_ends import ended_by, stop_by_hand_of
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.keeping import keeper_of
 from lavender_tui.watch.listing import Found, Listing
@@ -69,8 +71,8 @@ def assemble(
     flagged = flag_rank_states(checkpoints)
     newest = next((one for one in reversed(flagged) if one.is_whole), None)
     stands = standing(observed, papers.launch, papers.end)
-    end = papers.end or (observed.end if not stands.processes else None)
     times = Times(flagged, listing, tail, papers.launch, now, stands.alive_since)
+    end = papers.end or _unrecorded_end(listing, papers, observed, stands, times, index)
     facts = _facts(papers, observed, stands, times, newest, end)
     state, reason = decide_state(facts)
     said = _said_of_parts(parts)
@@ -109,9 +111,23 @@ def assemble(
         proof=proof_of(listing, index, tail),
         request=facts.request,
         keeper=_keeper(listing, index, state),
+        is_ours=papers.has_launch or "resume.json" in listing.documents,
+        is_by_hand=_is_by_hand(papers, stands, observed),
+        started_by=papers.launch.started_by if papers.launch else _owner(stands.processes),
         job=observed.job,
         warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
     )
+
+
+def _unrecorded_end(
+    listing: Listing, papers: Papers, observed: Observed, stands: Standing, times: Times, index: Index
+) -> EndFacts | None:
+    """That a run without records was stopped stands in its root's journal; how it ended was seen, or wasn't."""
+    seen_end = observed.end if not stands.processes else None
+    if papers.has_launch:
+        return seen_end
+    stop = stop_by_hand_of(listing.path, index, stands.processes, observed.seen, times.last_activity_at)
+    return ended_by(stop, seen_end, observed.seen) if stop is not None else seen_end
 
 
 def _facts(
@@ -305,6 +321,19 @@ def _pid(launch: LaunchRecord | None, processes: Sequence[LiveProcess]) -> int |
     order = {"agent": 0, "worker": 1, "process": 1, "supervisor": 2}
     ranked = sorted(processes, key=lambda process: (order.get(process.role, 3), process.rank or 0, process.pid))
     return ranked[0].pid if ranked else None
+
+
+def _is_by_hand(papers: Papers, stands: Standing, observed: Observed) -> bool:
+    """Of a run without a record it is known while it lives, or because it was seen then."""
+    if papers.launch is not None:
+        return papers.launch.written_by == "training"
+    return not papers.has_launch and (bool(stands.processes) or observed.seen is not None)
+
+
+def _owner(processes: Sequence[LiveProcess]) -> str | None:
+    if not processes:
+        return None
+    return next((f"{one.owner}@{host_name()}" for one in processes if one.owner), None) or person()
 
 
 def _warnings(

@@ -75,7 +75,7 @@ class _Walk:
                 continue  # dangling or looping: no directory, so no run
             if (info.st_dev, info.st_ino) in self._seen or _is_above(path, root):
                 continue
-            if RUN_NAME.fullmatch(os.path.basename(path)) or _holds_checkpoints(path):
+            if RUN_NAME.fullmatch(os.path.basename(path)) or holds_checkpoints(path):
                 self._seen.add((info.st_dev, info.st_ino))
                 self.tree.runs[path] = root
 
@@ -133,7 +133,8 @@ def _is_above(path: str, root: str) -> bool:
     return home == target or home.startswith(target.rstrip("/") + "/")
 
 
-def _holds_checkpoints(path: str) -> bool:
+def holds_checkpoints(path: str) -> bool:
+    """Is it a run by what lies directly in it? Links count."""
     try:
         return os.path.isdir(path) and any(
             entry.name in _MARKS or (may_hold_a_run(entry.name) and entry.is_file()) for entry in _entries(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lavender_tui.launch.identity import is_same_directory, is_same_process
@@ -22,6 +22,7 @@ TRAITS_LAST_SECONDS = 60.0  # a process may exec another program under the same 
 _AGENT = re.compile(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$")
 # An option that says where a process writes claims the run; one that says what it reads doesn't.
 _OUTPUT_OPTION = re.compile(r"(^|[-_])(run|out|output|save|work|log|exp)([-_]?(dir|path|folder|root))?$|(^|[-_])dir$")
+_SURE_OUTPUT_OPTION = re.compile(r"(^|[-_])(out|output|save|work|log|exp)([-_]?(dir|path|folder|root))?$")
 _INPUT_OPTION = re.compile(r"resume|from|load|init|restore|source|pretrained|eval|compare|input|continue")
 _OURS = re.compile(r"lavender_tui(\.cli|\.__main__|\.resume\.merge)?|(.*/)?lavender-tui|.*/lavender_tui/__main__\.py")
 _TOOLS = re.compile(
@@ -270,19 +271,36 @@ def _match_by_files(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
 def _named_in_arguments(argv: tuple[str, ...], cwd: str | None, runs: _RunNames) -> tuple[str | None, str | None]:
     """(run named by an option of output, run named by any other argument that isn't one of input)."""
     by_argument = None
-    before = ""
-    for argument in argv[1:]:
-        option, is_pair, value = argument.partition("=")
-        option, value = (option, value) if is_pair else (before, argument)
-        before = argument if argument.startswith("-") else ""
+    for option, value in _arguments(argv):
         run = runs.named(value, cwd)
-        option = option.lstrip("-").lower()
         if run is None or _INPUT_OPTION.search(option):
             continue
         if option and _OUTPUT_OPTION.search(option):
             return run, None
         by_argument = by_argument or run
     return None, by_argument
+
+
+def named_as_output(argv: tuple[str, ...], cwd: str | None, run_dir: str) -> str | None:
+    """The option that tells a program to write into the directory, as it stands there; None where there is none.
+
+    Stricter than what makes a run look alive: `--run-dir` may be what an evaluation reads.
+    """
+    runs = _RunNames([run_dir], {}, {})
+    for option, value in _arguments(argv):
+        if _SURE_OUTPUT_OPTION.search(option) and not _INPUT_OPTION.search(option) and runs.named(value, cwd):
+            return f"--{option}"
+    return None
+
+
+def _arguments(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """(option in small letters without its dashes, value) of `--option value` and `--option=value`; ("", word)."""
+    before = ""
+    for argument in argv[1:]:
+        option, is_pair, value = argument.partition("=")
+        option, value = (option, value) if is_pair else (before, argument)
+        before = argument if argument.startswith("-") else ""
+        yield option.lstrip("-").lower(), value
 
 
 def program_of(traits: Traits) -> str | None:

@@ -12,9 +12,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from lavender_tui.errors import LavenderError
 from lavender_tui.model.run import Run
 from lavender_tui.tui import stop_choices
-from lavender_tui.tui.messages import TreeSeen
+from lavender_tui.tui.messages import HandJudged, TreeSeen
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.stop_choices import KILL, LEAVE, Choice
 from lavender_tui.tui.widgets.inks import INKS, Span
@@ -22,6 +23,7 @@ from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.hand import HandRun
     from lavender_tui.watch.observe import Snapshot
 
 _KEY, _TITLE = 3, 27
@@ -42,6 +44,7 @@ class StopBox(ModalScreen["str | None"]):
     def __init__(self, run: Run, *, grace: float) -> None:
         super().__init__()
         self._run, self._grace = run, grace
+        self._hand: HandRun | str | None = None  # which processes are proved its own, where that needs a proof
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="stop"):
@@ -52,6 +55,8 @@ class StopBox(ModalScreen["str | None"]):
     def on_mount(self) -> None:
         self._show(is_ready=True)
         self.set_interval(1.0, self._show)
+        if stop_choices.needs_proof(self._run):
+            self._judge()
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """The run as it is now; one that has ended needs no answer."""
@@ -63,13 +68,14 @@ class StopBox(ModalScreen["str | None"]):
         self._show()
 
     def _choices(self) -> list[Choice]:
-        return stop_choices.choices(self._run, grace=self._grace, now=time.time())
+        is_proved = not stop_choices.needs_proof(self._run) or not isinstance(self._hand, str | None)
+        return stop_choices.choices(self._run, grace=self._grace, now=time.time(), is_proved=is_proved)
 
     def _show(self, *, is_ready: bool = False) -> None:
         if not (is_ready or self.is_mounted):
             return
         self.query_one("#stop-title", Static).update(Text(stop_choices.title(self._run), style="bold"))
-        self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._run, time.time()))
+        self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._run, time.time(), self._hand))
         self.query_one("#stop-choices", Lines).show([_spans(one) for one in self._choices()])
 
     def action_press(self, key: str) -> None:
@@ -88,13 +94,28 @@ class StopBox(ModalScreen["str | None"]):
     @work(thread=True, exclusive=True, group="tree", exit_on_error=False)
     def _look_at_the_tree(self) -> None:
         """What a kill ends is looked up when it is asked for: the list in the background is some seconds old."""
-        from lavender_tui.launch.living import tree
+        from lavender_tui.launch.living import as_tree, tree
 
         try:
-            members = tree(self._run.path)
+            hand = None if isinstance(self._hand, str) else self._hand
+            members = tree(self._run.path) if hand is None else as_tree(hand.members)
         except OSError:
             members = []
         self.post_message(TreeSeen(members))
+
+    @work(thread=True, exclusive=True, group="judge", exit_on_error=False)
+    def _judge(self) -> None:
+        """A run that was started by hand: what is surely its own, looked up now and once more before the signal."""
+        from lavender_tui.watch.hand import judge
+
+        try:
+            self.post_message(HandJudged(judge(self._run.path)))
+        except (LavenderError, OSError) as error:
+            self.post_message(HandJudged(str(error)))
+
+    def on_hand_judged(self, message: HandJudged) -> None:
+        self._hand = message.found
+        self._show()
 
     def on_tree_seen(self, message: TreeSeen) -> None:
         ask = Ask(

@@ -16,6 +16,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 
 if TYPE_CHECKING:
+    from lavender_tui.launch.stopping import StopOutcome
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.messages import StopEnded
 
@@ -71,19 +72,11 @@ class StopActions(Screen[None], inherit_bindings=False):
         threading.Thread(target=self._stop_and_wait, args=arguments, name="lavender-stop", daemon=True).start()
 
     def _stop_and_wait(self, run: Run, how: str, unrecorded: bool, grace: float) -> None:
-        from lavender_tui.launch import stop
-        from lavender_tui.launch.left_over import end_left_over
         from lavender_tui.launch.stopping import CannotRecord
         from lavender_tui.tui.messages import StopEnded
-        from lavender_tui.tui.stop_choices import INTERRUPT, KILL
 
         try:
-            if run.leftovers and not run.is_alive:  # the very processes that the box has shown
-                outcome = end_left_over(run.path, run.leftovers, kill=how == KILL, grace=grace)
-            else:
-                outcome = stop(
-                    run.path, kill=how == KILL, interrupt=how == INTERRUPT, grace=grace, unrecorded=unrecorded
-                )
+            outcome = _carry_out(run, how, unrecorded, grace)
         except CannotRecord as error:
             self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=how))
         except (LavenderError, OSError) as error:
@@ -126,3 +119,21 @@ class StopActions(Screen[None], inherit_bindings=False):
             self._stop(run, how, True)
         else:
             self.notify("It goes on", title="Not stopped", markup=False)
+
+
+def _carry_out(run: Run, how: str, unrecorded: bool, grace: float) -> StopOutcome:
+    """Of what a run left over, and of one that was started by hand, only what the box has shown is signalled."""
+    from lavender_tui.launch import stop
+    from lavender_tui.launch.left_over import end_left_over
+    from lavender_tui.launch.stopping import is_ours
+    from lavender_tui.tui.stop_choices import INTERRUPT, KILL, needs_proof
+    from lavender_tui.watch.hand import stop_by_hand
+
+    kill, interrupt = how == KILL, how == INTERRUPT
+    if run.leftovers and not run.is_alive:
+        return end_left_over(run.path, run.leftovers, kill=kill, grace=grace)
+    if needs_proof(run) and not is_ours(run.path):
+        return stop_by_hand(
+            run.path, shown=run.processes, kill=kill, interrupt=interrupt, grace=grace, unrecorded=unrecorded
+        )
+    return stop(run.path, kill=kill, interrupt=interrupt, grace=grace, unrecorded=unrecorded)
