@@ -8,7 +8,17 @@ from typing import Any
 from lavender_tui.model.run import Run
 from lavender_tui.tui.widgets.history_table import Happening
 
-_LEFT_OUT = frozenset({"host", "boot_id", "pid_namespace", "start_ticks"})
+_LEFT_OUT = frozenset(
+    {
+        "host",
+        "boot_id",
+        "pid_namespace",
+        "start_ticks",
+        "by_hand",
+        "asked_at",
+        "ended_at",
+    }  # for machines, or said by the line
+)
 _MOST = 2_000
 
 

@@ -59,6 +59,8 @@ def facts(run: Run, now: float, hand: HandRun | str | None = None) -> list[list[
         lines.append(_line("started", f"by hand{_by_whom(run, hand)}"))
     if needs_proof(run):
         lines += _proof_lines(hand)
+    if isinstance(hand, str):
+        return lines
     if (stopping := stopping_words(run, now)) is not None:
         by = f", asked by {text.clean(run.end.stop_by, 60)}" if run.end and run.end.stop_by else ""
         lines.append(_line("now", f"{stopping.removeprefix('stopping: ')}{by}"))

@@ -10,7 +10,7 @@ from lavender_tui.model.ending import StopAt, StopRequest, why_no_request
 from lavender_tui.model.job import Job
 from lavender_tui.model.proof import Begin
 from lavender_tui.model.run import EndFacts, LiveProcess, LossPoint, Run, RunState
-from lavender_tui.tui.stop_choices import choices, facts, may_be_stopped, title
+from lavender_tui.tui.stop_choices import choices, facts, may_be_stopped, needs_proof, title
 
 NOW = 1_800_000_000.0
 SUPERVISED = (
@@ -95,3 +95,17 @@ def test_one_elsewhere_can_be_asked_by_a_file_but_by_no_signal() -> None:
     assert list(offered(far)) == ["n", "s", "e"]
     assert "can't be seen from here" in said(far)["host"]
     assert not may_be_stopped(replace(far, begin=None))
+
+
+def test_one_that_was_started_by_hand_is_stopped_only_on_a_proof() -> None:
+    hand = replace(RUN, processes=SUPERVISED[1:], is_ours=False, is_by_hand=True, started_by="ann@gpu-03", begin=None)
+    assert may_be_stopped(hand) and needs_proof(hand) and not needs_proof(RUN)
+    looking = ["".join(words for words, _ in line) for line in facts(hand, NOW)]
+    assert "started  by hand, by ann@gpu-03" in looking
+    assert "proof    looking which processes are surely its own …" in looking
+    assert [one.key for one in choices(hand, grace=30, now=NOW, is_proved=False)] == ["n"]
+    refused = ["".join(words for words, _ in line) for line in facts(hand, NOW, "pid 7 only looks like it. Do so")]
+    assert refused[-1] == "refused  pid 7 only looks like it. Do so" and len(refused) == 3
+    assert [one.key for one in choices(hand, grace=30, now=NOW)] == ["n", "y", "i", "K"]
+    recorded = replace(RUN, is_by_hand=True, started_by="ann@gpu-03")
+    assert said(recorded)["started"] == "by hand, by ann@gpu-03" and "proof" not in said(recorded)

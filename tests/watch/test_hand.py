@@ -168,11 +168,12 @@ def test_who_does_not_catch_the_signal_is_said_to_end_at_once(run: Path, start: 
 
 
 def test_an_evaluation_is_not_taken_for_the_training(run: Path, start: Start, tmp_path: Path) -> None:
-    """It names the run and has torch in memory, as a training has; it is refused, and left alone beside one."""
+    """It names the run and is a rank, as a training is; it is refused, and left alone beside one."""
     script = tmp_path / "evaluate.py"
-    script.write_text("import sys, ctypes\nimport torch\nprint('up', flush=True)\nsys.stdin.read()\n")
+    script.write_text("import sys\nprint('up', flush=True)\nsys.stdin.read()\n")
     argv = [sys.executable, str(script), str(run)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as evaluation:
+    rank = {**os.environ, "RANK": "0", "WORLD_SIZE": "1"}
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=rank) as evaluation:
         assert evaluation.stdout is not None and evaluation.stdin is not None
         evaluation.stdout.readline()
         assert found(run) == [evaluation.pid], "it makes the run look alive"

@@ -110,7 +110,9 @@ class StopBox(ModalScreen["str | None"]):
 
         try:
             self.post_message(HandJudged(judge(self._run.path)))
-        except (LavenderError, OSError) as error:
+        except LavenderError as error:
+            self.post_message(HandJudged(f"{error.what}. {error.hint}" if error.hint else error.what))
+        except OSError as error:
             self.post_message(HandJudged(str(error)))
 
     def on_hand_judged(self, message: HandJudged) -> None:
