@@ -44,6 +44,7 @@ class Field:
     read: Callable[[Run, float], Value]
     help: str
     is_number: bool = False
+    is_age: bool = False  # another one at each instant
     names: tuple[str, ...] = ()  # other words for it
 
 
@@ -89,9 +90,9 @@ FIELDS: tuple[Field, ...] = (
     Field("saves", _save_count, "the save_count", True, names=("save_count",)),
     Field("loss", _loss, "the newest checkpoint's loss", True),
     Field("lr", _newest("lr"), "the learning rate", True),
-    Field("saved", lambda run, now: _age(run.last_save_at, now), "how long ago it saved: saved<2h", True),
-    Field("started", lambda run, now: _age(run.started_at, now), "how long ago it started", True),
-    Field("active", lambda run, now: _age(run.last_activity_at, now), "how long ago it gave a sign", True),
+    Field("saved", lambda run, now: _age(run.last_save_at, now), "how long ago it saved: saved<2h", True, True),
+    Field("started", lambda run, now: _age(run.started_at, now), "how long ago it started", True, True),
+    Field("active", lambda run, now: _age(run.last_activity_at, now), "how long ago it gave a sign", True, True),
     Field("left", _left, "the time that it says is left: left<3h", True),
     Field("world", lambda run, now: run.world_size, "ranks", True, names=("world_size",)),
     Field("pid", lambda run, now: run.pid, "the process", True),
@@ -105,6 +106,7 @@ FIELDS: tuple[Field, ...] = (
     Field("size", _size, "what its checkpoints take: size>10GB", True),
     Field("warnings", lambda run, now: " ".join(run.warnings), "what is odd about it"),
 )  # fmt: skip
+_LITERAL = re.compile(r"[A-Za-z0-9_-]+")  # a word that stands for nothing but itself
 _BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.names)}
 
 
@@ -124,13 +126,42 @@ def _terms(query: str) -> tuple[tuple[re.Match[str], ...], ...]:
     return tuple(tuple(group) for group in groups)
 
 
-def compile_query(query: str, *, now: float) -> Test:
-    """The test that the query makes. Never raises: what isn't understood is plain text.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the tests that must all hold. `words` is how it was typed; `is_timeless`: it asks for no age."""
+
+    words: tuple[str, ...]
+    holds: Test
+    is_timeless: bool
+
+    def narrows(self, other: Part) -> bool:
+        """Does every run that this holds for pass the other one too? Said of plain words that became longer."""
+        if not (len(self.words) == len(other.words) == 1):
+            return False
+        (mine,), (others,) = self.words, other.words
+        return all(map(_LITERAL.fullmatch, (mine, others))) and others.lower() in mine.lower()
+
+
+def parts(query: str, *, now: float) -> list[Part]:
+    """The tests that the query makes. Never raises: what isn't understood is plain text.
 
     `now` (unix seconds) is what ages are counted from.
     """
-    groups = [[_test(term, now) for term in group] for group in _terms(query)]
-    return lambda run: all(any(test(run) for test in group) for group in groups)
+    return [_part(terms, now) for terms in _terms(query)]
+
+
+def _part(terms: Sequence[re.Match[str]], now: float) -> Part:
+    tests = [_test(term, now) for term in terms]
+    fields = [_BY_NAME.get((term["field"] or "").lower()) for term in terms]
+    is_timeless = not any(field is not None and field.is_age for field in fields)
+    holds = tests[0] if len(tests) == 1 else lambda run: any(test(run) for test in tests)
+    return Part(tuple(term.group() for term in terms), holds, is_timeless)
+
+
+def compile_query(query: str, *, now: float) -> Test:
+    """The one test of all its parts; `now` as there."""
+    tests = [part.holds for part in parts(query, now=now)]
+    return lambda run: all(test(run) for test in tests)
 
 
 def _test(term: re.Match[str], now: float) -> Test:

@@ -1,17 +1,14 @@
-"""Which runs the list shows, in which order, and under which source run. Pure: runs in, rows out."""
+"""What there is to say about a list of runs: its rows, the ways to sort it, how many are in which state. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from lavender_tui.model.choosing import run_order
 from lavender_tui.model.run import Run, RunState
 
-_MORE, _LAST = "├ ", "└ "
-_MAX_DEPTH = 8  # deeper lineages are drawn at this depth: the name stays readable
 _URGENCY = (RunState.FAILED, RunState.STALLED, RunState.RUNNING, RunState.STOPPED, RunState.IDLE, RunState.FINISHED)
 
 
@@ -79,29 +76,6 @@ class View:
         return self.sorting.newest_first == self.is_reversed
 
 
-def arrange(runs: Iterable[Run], view: View, now: float = 0.0) -> list[ListRow]:
-    """The rows in order: sorted sources, each followed by the runs resumed from it, indented.
-
-    A run whose source isn't shown stands for itself. With a query the matches stand in the same order. `now` (unix
-    seconds) is what the query's ages count from.
-    """
-    shown = _matching(runs, view.query, now) if view.query.strip() else list(runs)
-    order = {run.key: run_order(run) for run in shown}
-    newest_first = sorted(shown, key=lambda run: order[run.key], reverse=True)
-    children = {} if view.is_flat else _children(newest_first)
-    nested = {run.key for below in children.values() for run in below}
-    tops = [run for run in newest_first if run.key not in nested] if nested else newest_first
-    sorting = view.sorting
-    key = (lambda run: order[run.key]) if sorting.key is run_order else sorting.key
-    rows: list[ListRow] = []
-    for top in _sorted([(_lead(run, children, key, sorting), run) for run in tops], view):
-        if top.key in children:
-            _append(top, children, view, rows)
-        else:
-            rows.append(ListRow(top))
-    return rows
-
-
 def stays_in_place(before: Run, after: Run, view: View) -> bool:
     """Does a run that changed stand where it stood? With a query nobody knows before all are asked."""
     return (
@@ -110,79 +84,6 @@ def stays_in_place(before: Run, after: Run, view: View) -> bool:
         and run_order(before) == run_order(after)
         and view.sorting.key(before) == view.sorting.key(after)
     )
-
-
-def _matching(runs: Iterable[Run], query: str, now: float) -> list[Run]:
-    from lavender_tui.model.query import compile_query  # only with a query: the first frame doesn't pay for it
-
-    matches = compile_query(query, now=now)
-    return [run for run in runs if matches(run)]
-
-
-def _children(newest_first: Sequence[Run]) -> dict[str, list[Run]]:
-    """Source key → the runs resumed from it, oldest first; a circle of lineage is cut open."""
-    resumed = [run for run in reversed(newest_first) if run.resumed_from is not None]
-    by_key = {run.key: run for run in newest_first} if resumed else {}
-    children: dict[str, list[Run]] = {}
-    for run in resumed:
-        source = run.resumed_from.run if run.resumed_from else None
-        if source in by_key and source != run.key and not _descends(by_key, source, run.key):
-            children.setdefault(source, []).append(run)
-    return children
-
-
-def _descends(by_key: dict[str, Run], start: str, ancestor: str) -> bool:
-    """Does `start` come from `ancestor`? Bounded, for records that name each other."""
-    seen: set[str] = set()
-    current: str | None = start
-    while current is not None and current not in seen:
-        if current == ancestor:
-            return True
-        seen.add(current)
-        run = by_key.get(current)
-        current = run.resumed_from.run if run and run.resumed_from else None
-    return False
-
-
-def _lead(top: Run, children: dict[str, list[Run]], key: Callable[[Run], Any], sorting: Sorting) -> Any:
-    """A lineage stands where its newest member would stand by age; by any other key, where its source does."""
-    if not sorting.newest_first or top.key not in children:
-        return key(top)
-    keys = [found for run in _family(top, children) if (found := key(run)) is not None]
-    return max(keys) if keys else None
-
-
-def _family(top: Run, children: dict[str, list[Run]]) -> Iterable[Run]:
-    waiting = [top]
-    while waiting:
-        run = waiting.pop()
-        yield run
-        waiting += children.get(run.key, [])
-
-
-def _sorted(keyed: list[tuple[Any, Run]], view: View) -> list[Run]:
-    """Stable: ties stay in the order that they come in. Unknown values last in both directions."""
-    known = [one for one in keyed if one[0] is not None]
-    known.sort(key=itemgetter(0), reverse=view.sorting.newest_first != view.is_reversed)
-    return [run for _, run in known] + [run for key, run in keyed if key is None]
-
-
-def _append(top: Run, children: dict[str, list[Run]], view: View, rows: list[ListRow]) -> None:
-    waiting = [(top, 0, "  ", "")]
-    while waiting:
-        run, depth, trunk, branch = waiting.pop()
-        below = children.get(run.key, [])
-        folded = bool(below) and run.key in view.folded
-        count = sum(1 for _ in _family(run, children)) - 1 if below else 0
-        lead = trunk[-2 * _MAX_DEPTH :] + branch if depth else ""
-        rows.append(ListRow(run, min(depth, _MAX_DEPTH), count, folded, lead))
-        if not folded:
-            inner = trunk + {"": "", _MORE: "│ ", _LAST: "  "}[branch]
-            branches = [_MORE] * (len(below) - 1) + [_LAST]
-            waiting += [
-                (child, depth + 1, inner, mark)
-                for child, mark in zip(reversed(below), reversed(branches), strict=False)
-            ]
 
 
 def counts(runs: Iterable[Run]) -> list[tuple[RunState, int]]:
@@ -198,14 +99,3 @@ def continuations(runs: Iterable[Run], source: str) -> list[Run]:
     """The runs resumed from that run, oldest first."""
     found = [run for run in runs if run.resumed_from is not None and run.resumed_from.run == source]
     return sorted(found, key=run_order)
-
-
-def position(keys: Sequence[str], wanted: str | None, before: int) -> int:
-    """Where the cursor goes: on its run again; if that is gone, the place where it was."""
-    if wanted is not None and wanted in keys:
-        return keys.index(wanted)
-    return max(0, min(before, len(keys) - 1))
-
-
-def newest_key(runs: Collection[Run]) -> str | None:
-    return max(runs, key=run_order).key if runs else None

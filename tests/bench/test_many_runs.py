@@ -107,6 +107,10 @@ class Loop:
         return (time.thread_time() - begun) * 1000
 
     async def rest(self) -> None:
+        """Until all is handled and painted, an order that a thread works out too."""
+        await self.pilot.pause()
+        while self.app.screen_stack[0]._arranger.is_busy:
+            await asyncio.sleep(0.002)
         await self.pilot.pause()
 
     async def key_ms(self, key: str, character: str | None = None) -> float:

@@ -16,7 +16,8 @@ from lavender_tui.model.run import EndFacts, Lineage
 from lavender_tui.model.state import RunFacts, decide_state
 from lavender_tui.tui import keys
 from lavender_tui.tui.consequences import launched_words
-from lavender_tui.tui.listing import View, arrange
+from lavender_tui.tui.lineup import arrange
+from lavender_tui.tui.listing import View
 from lavender_tui.tui.widgets.hint import fitting
 from lavender_tui.tui.widgets.inks import fit
 from tests.model.build import checkpoint, run

@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from lavender_tui.model.run import Lineage, LiveProcess, RunState
 from lavender_tui.tui import keys
 from lavender_tui.tui.ages import next_save
-from lavender_tui.tui.listing import SORTINGS, View, arrange
+from lavender_tui.tui.lineup import arrange
+from lavender_tui.tui.listing import SORTINGS, View
 from lavender_tui.tui.screens.help import HelpScreen
 from lavender_tui.tui.screens.log import LogScreen
 from lavender_tui.tui.screens.resume import ResumeScreen

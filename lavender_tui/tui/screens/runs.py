@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,8 @@ from textual.screen import Screen
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
-from lavender_tui.tui.listing import arrange, continuations, counts
+from lavender_tui.tui.arranging import Arranged, Arrangement, Arranger, ArrangingFailed
+from lavender_tui.tui.listing import continuations, counts
 from lavender_tui.tui.screens.list_view import ListView
 from lavender_tui.tui.widgets.empty import EmptyList
 from lavender_tui.tui.widgets.hint import HintLine
@@ -56,6 +56,8 @@ class RunsScreen(ListView, Screen[None]):
         self._put_off: str | None = None
         self._host = clean(socket.gethostname(), 24)
         self._gpus = ""
+        self._begins = False  # the first rows with more than names are awaited
+        self._arranger = Arranger(self.post_message)
 
     def compose(self) -> ComposeResult:
         yield TopBar(id="top")
@@ -93,8 +95,9 @@ class RunsScreen(ListView, Screen[None]):
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """New facts: rows change in place, the cursor stays on its run."""
-        is_first = bool(self._runs) and self._runs[0].is_unread and self.query_one(RunTable).cursor_index == 0
-        has_same = len(self._runs) == len(snapshot.runs)
+        begins = self._begins or (bool(self._runs) and self._runs[0].is_unread)
+        self._begins = begins and self.query_one(RunTable).cursor_index == 0
+        has_same = len(self._runs) == len(snapshot.runs) and not self._arranger.is_busy
         self._runs, self._mode = snapshot.runs, snapshot.mode
         fresh = [note for note in snapshot.notes if note not in self._notes]
         self._notes = snapshot.notes
@@ -102,13 +105,22 @@ class RunsScreen(ListView, Screen[None]):
             self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
         self.query_one(EmptyList).has_looked = True
         if has_same and self._awaited is None and self._change_rows(snapshot.changed):
-            self._show_facts()
-        else:
-            self._refresh_rows()
+            self._rows_shown()
+            return
+        self._refresh_rows()
+        if self._arranger.is_busy:
+            self._show_top()
+
+    def _rows_shown(self) -> None:
+        """There are new rows: the newest, or others are on their way."""
+        self._show_facts()
+        if self._arranger.is_busy:
+            return
+        begins, self._begins = self._begins, False
         if self._put_off is not None:
             self.call_later(self.app.run_action, self._put_off, self)
             self._put_off = None
-        elif is_first and self._awaited is None:
+        elif begins and self._awaited is None:
             self.query_one(RunTable).action_first()  # its run may have found its place below another one
 
     def puts_off(self, action: str) -> bool:
@@ -124,8 +136,24 @@ class RunsScreen(ListView, Screen[None]):
         self.query_one(EmptyList).show_trouble(reason)
 
     def _refresh_rows(self) -> None:
+        """The rows anew: at once where they are few, else when they are in order. Until then those before stand."""
+        if (arrangement := self._arranger.ask(self._runs, self.view)) is not None:
+            self._take(arrangement)
+
+    def on_arranged(self, message: Arranged) -> None:
+        if self.is_mounted:
+            self._take(message.arrangement)
+
+    def on_arranging_failed(self, message: ArrangingFailed) -> None:
+        if self._arranger.takes(message.sequence):
+            self.notify(clean(message.reason, 300), title="Not in order", severity="error", markup=False)
+
+    def _take(self, arrangement: Arrangement) -> None:
+        if not self._arranger.takes(arrangement.sequence):
+            return
         table = self.query_one(RunTable)
-        table.set_rows(arrange(self._runs, self.view, time.time()), self.view, self.marked)
+        self._begins = self._begins and table.cursor_index == 0  # nobody moved it while the rows were put in order
+        table.show(arrangement, self.marked)
         has_rows = bool(table.keys)
         self.set_class(not has_rows, "-empty")
         self._fit_pane()
@@ -133,9 +161,9 @@ class RunsScreen(ListView, Screen[None]):
             self.query_one(EmptyList).show(bool(self._runs), self.view.query)
         if self._awaited is not None and table.go_to(self._awaited):
             self._awaited = None
-        elif self.view.query and any(run.key == self._awaited for run in self._runs):
+        elif self._awaited is not None and self.view.query and any(run.key == self._awaited for run in self._runs):
             self.call_later(self.action_clear_filter)  # the run that was launched isn't among those asked for
-        self._show_facts()
+        self._rows_shown()
 
     def _change_rows(self, changed: frozenset[str]) -> bool:
         """Where a few runs changed and all stay in their places, thousands of others needn't be put in order again."""
@@ -187,6 +215,9 @@ class RunsScreen(ListView, Screen[None]):
     def on_screen_resume(self) -> None:
         if self.is_mounted:
             self._tick()
+
+    def on_unmount(self) -> None:
+        self._arranger.close()
 
     def on_resize(self) -> None:
         if self.is_mounted:

@@ -20,7 +20,6 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from lavender_tui.tui.listing import position
 from lavender_tui.tui.widgets.inks import fit, ground, ink
 
 GAP = 2  # cells between columns
@@ -130,6 +129,7 @@ class LineTable(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._keys: list[str] = []
+        self._places: Mapping[str, int] = {}
         self._cursor = 0
         self._lines: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
         self._layout: list[tuple[Column, int]] = []
@@ -168,12 +168,17 @@ class LineTable(ScrollView, can_focus=True):
         """Those that fit."""
         return [column for column, _ in self._layout]
 
-    def set_keys(self, keys: list[str]) -> None:
-        """New rows. The cursor stays on its row, lines that say the same aren't repainted."""
+    def set_keys(self, keys: list[str], places: Mapping[str, int] | None = None) -> None:
+        """New rows. The cursor stays on its row, lines that say the same aren't repainted.
+
+        `places`: where each key stands; asked of the keys if it isn't known.
+        """
         at = self.cursor_key
         offset = self._cursor - self.scroll_offset.y
         self._keys = keys
-        self._cursor = position(keys, at, self._cursor)
+        self._places = {key: place for place, key in enumerate(keys)} if places is None else places
+        nearest = max(0, min(self._cursor, len(keys) - 1))  # where its row is gone
+        self._cursor = nearest if at is None else self._places.get(at, nearest)
         self._lay_out()
         size = Size(self.scrollable_content_region.width, len(keys) + HEAD)
         if size != self.virtual_size:
@@ -207,9 +212,9 @@ class LineTable(ScrollView, can_focus=True):
 
     def go_to(self, key: str) -> bool:
         """Put the cursor on a row; False if there is no such row."""
-        if key not in self._keys:
+        if (place := self._places.get(key)) is None:
             return False
-        self._move(self._keys.index(key))
+        self._move(place)
         return True
 
     def _move(self, index: int) -> None:

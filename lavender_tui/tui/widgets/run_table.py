@@ -12,6 +12,7 @@ from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
+from lavender_tui.tui.arranging import Arrangement, arrangement_of
 from lavender_tui.tui.listing import ListRow, View, stays_in_place
 from lavender_tui.tui.proof_words import proof_line, proof_mark
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink, state_words
@@ -54,7 +55,7 @@ def _chosen(wanted: tuple[str, ...], age_width: int) -> tuple[Column, ...]:
 
 
 class RunTable(LineTable):
-    """Runs in the order that `tui.listing` gave them."""
+    """Runs in the order that `tui.arranging` gave them."""
 
     BINDING_GROUP_TITLE = "Rows"
 
@@ -70,19 +71,21 @@ class RunTable(LineTable):
 
     def set_rows(self, rows: list[ListRow], view: View, marked: frozenset[str] = frozenset()) -> None:
         """Show these rows; only lines that say something new are repainted."""
-        self._rows, self._marked = rows, marked
-        if (view.sorting, view.is_reversed) != (self._view.sorting, self._view.is_reversed):
+        self.show(arrangement_of(rows, view, time.time()), marked)
+
+    def show(self, arranged: Arrangement, marked: frozenset[str] = frozenset()) -> None:
+        """The same, with what was found out about the rows when they were put in order."""
+        view, before = arranged.view, self._view
+        self._rows, self._marked, self._view = arranged.rows, marked, view
+        if (view.sorting, view.is_reversed) != (before.sorting, before.is_reversed):
             self.refresh_head()
-        self._view = view
-        self._name_width = _name_width(rows)
-        now = time.time()
-        is_odd = ages.is_any_odd([row.run for row in rows], now)
-        self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
-        self.set_keys([row.run.key for row in rows])
+        self._name_width = max(_NAME_LEAST, min(_NAME_MOST, arranged.name_width))
+        self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if arranged.has_odd_ages else ages.AGE_WIDTH)
+        self.set_keys(arranged.keys, arranged.places)
 
     def change_runs(self, changed: Mapping[str, Run]) -> bool:
         """Take over what changed of runs that are shown and stay in their places; False where some don't."""
-        places = [(at, changed[key]) for at, key in enumerate(self._keys) if key in changed]
+        places = [(self._places[key], run) for key, run in changed.items() if key in self._places]
         if len(places) < len(changed) or ages.is_any_odd(changed.values(), time.time()):
             return False
         if not all(stays_in_place(self._rows[at].run, run, self._view) for at, run in places):
@@ -125,11 +128,6 @@ class RunTable(LineTable):
     def cells(self, index: int) -> Mapping[str, Cell]:
         row = self._rows[index]
         return run_cells(row, time.time(), is_marked=row.run.key in self._marked)
-
-
-def _name_width(rows: Sequence[ListRow]) -> int:
-    widest = max([len(row.run.title) + 2 + 2 * row.depth for row in rows], default=_NAME_LEAST)
-    return max(_NAME_LEAST, min(_NAME_MOST, widest))
 
 
 def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
