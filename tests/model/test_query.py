@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lavender_tui.model.query import FIELDS, compile_query, complete, number_of
+from lavender_tui.model.query import FIELDS, compile_query, complete, number_of, parts
 from lavender_tui.model.run import Lineage, Run, RunState
 from lavender_tui.model.settings import settings_of
 from tests.model.build import checkpoint, run
@@ -122,3 +122,21 @@ def test_settings_come_from_the_checkpoint_and_from_the_command() -> None:
         "d_model": "512", "moe.experts": "8", "--lr": "3e-4", "--batch-size": "48", "--compile": "true",
     }  # fmt: skip
     assert settings_of(EMPTY) == {}
+
+
+def test_only_ages_depend_on_the_time() -> None:
+    """What is said to depend on nothing but the run may be remembered."""
+    one = run("run-2026-01-01_00-00-00", started_at=5.0, last_save_at=6.0, last_activity_at=7.0)
+    for field in FIELDS:
+        assert (field.read(one, NOW) != field.read(one, NOW + 100)) == field.is_age, field.name
+
+
+@pytest.mark.parametrize(
+    ("longer", "shorter", "narrows"),
+    [
+        ("run", "ru", True), ("RUN", "ru", True), ("xrun", "run", True), ("ru", "run", False), ("r.n", "r.", False),
+        ("state:fa", "state:f", False), ("!run", "!ru", False), ("a|b", "a", False), ("saved<20", "saved<2", False),
+    ],
+)  # fmt: skip
+def test_which_words_narrow_those_before(longer: str, shorter: str, narrows: bool) -> None:
+    assert parts(longer, now=NOW)[0].narrows(parts(shorter, now=NOW)[0]) is narrows

@@ -153,12 +153,11 @@ class RunsScreen(ListView, Screen[None]):
             return
         table = self.query_one(RunTable)
         self._begins = self._begins and table.cursor_index == 0  # nobody moved it while the rows were put in order
+        if not arrangement.rows:
+            table.say_nothing(f"No run matches {clean(self.view.query, 60)}   esc shows all of them again")
         table.show(arrangement, self.marked)
-        has_rows = bool(table.keys)
-        self.set_class(not has_rows, "-empty")
+        self.set_class(not self._runs, "-empty")
         self._fit_pane()
-        if not has_rows:
-            self.query_one(EmptyList).show(bool(self._runs), self.view.query)
         if self._awaited is not None and table.go_to(self._awaited):
             self._awaited = None
         elif self._awaited is not None and self.view.query and any(run.key == self._awaited for run in self._runs):
@@ -196,7 +195,8 @@ class RunsScreen(ListView, Screen[None]):
         height = self.size.height
         self.set_class(height < _LOW, "-low")
         self.set_class(height < _TINY, "-tiny")
-        free = height - _BARS - len(self.query_one(RunTable).keys)
+        rows = len(self._runs if self.view.query else self.query_one(RunTable).keys)  # typing a filter moves nothing
+        free = height - _BARS - rows
         least, most = (_PANE_LOW, _PANE_USUAL) if height < _LOW else (_PANE_USUAL, max(_PANE_USUAL, height // 3))
         self.query_one(RunPane).styles.height = max(least, min(most, free))
 

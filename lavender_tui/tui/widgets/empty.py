@@ -21,14 +21,7 @@ class EmptyList(Widget):
     def __init__(self, roots: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._roots = roots
-        self._has_runs = False
-        self._query = ""
         self._trouble = ""
-
-    def show(self, has_runs: bool, query: str) -> None:
-        """`has_runs`: there are runs, but none matches `query`."""
-        self._has_runs, self._query = has_runs, query
-        self.refresh()
 
     def show_trouble(self, reason: str) -> None:
         self._trouble = reason
@@ -47,12 +40,6 @@ class EmptyList(Widget):
             return [[("Nothing can be watched", "bad")], [], [(clean(self._trouble, 400), "")]]
         if not self.has_looked:
             return [[("looking …", "quiet")], [], *self._places(width)]
-        if self._has_runs:
-            return [
-                [("No run matches ", ""), (clean(self._query, 60), "accent")],
-                [],
-                [("esc", "accent"), (" shows all of them again", "quiet")],
-            ]
         return [
             [("No runs yet", "strong")],
             [],

@@ -132,6 +132,7 @@ class LineTable(ScrollView, can_focus=True):
         self._places: Mapping[str, int] = {}
         self._cursor = 0
         self._lines: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
+        self._inks: dict[tuple[Style, str], Style] = {}
         self._layout: list[tuple[Column, int]] = []
         self._announced: str | None = None
         self._nothing = ""
@@ -292,17 +293,26 @@ class LineTable(ScrollView, can_focus=True):
             cell = cells.get(column.key, Cell(""))
             segments.append(Segment(" " * GAP if place else "", base))
             words = _fitted(cell, room, right=column.right)
-            segments.append(Segment(words, base if plain or not cell.ink else base + ink(self, cell.ink)))
+            segments.append(Segment(words, base if plain or not cell.ink else self._inked(base, cell.ink)))
         return Strip(segments).adjust_cell_length(width, base)
+
+    def _inked(self, base: Style, name: str) -> Style:
+        """Asking the stylesheet for each of 400 cells costs more than all else of drawing them."""
+        known = self._inks.get((base, name))
+        if known is None:
+            known = self._inks[base, name] = base + ink(self, name)
+        return known
 
     def forget(self) -> None:
         """Draw everything anew: theme, focus or width changed."""
         self._lines.clear()
+        self._inks.clear()
         self.refresh()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._lines.clear()
+        self._inks.clear()
 
     # Events
 

@@ -20,6 +20,7 @@ from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
 
 _NAME_LEAST, _NAME_USUAL, _NAME_MOST = 12, 26, 60
 _TREND_WIDTH, _TREND_KEEP = 10, 55
+_MOST_LASTING = 1_000  # lines of which what they say is kept
 _ALIVE = (RunState.RUNNING, RunState.STALLED)
 
 
@@ -68,6 +69,7 @@ class RunTable(LineTable):
         self._name_width = _NAME_USUAL
         self._wanted = tuple(wanted)
         self._fixed = _chosen(self._wanted, ages.AGE_WIDTH)
+        self._lasting: dict[str, tuple[ListRow, bool, Mapping[str, Cell]]] = {}
 
     def set_rows(self, rows: list[ListRow], view: View, marked: frozenset[str] = frozenset()) -> None:
         """Show these rows; only lines that say something new are repainted."""
@@ -127,7 +129,17 @@ class RunTable(LineTable):
 
     def cells(self, index: int) -> Mapping[str, Cell]:
         row = self._rows[index]
-        return run_cells(row, time.time(), is_marked=row.run.key in self._marked)
+        return {**self._lasting_of(row), **passing_cells(row.run, time.time())}
+
+    def _lasting_of(self, row: ListRow) -> Mapping[str, Cell]:
+        """Most of a line costs a curve and a dozen numbers, and is the same at each look until its run changes."""
+        is_marked = row.run.key in self._marked
+        known = self._lasting.get(row.run.key)
+        if known is None or known[0] != row or known[1] != is_marked:
+            if len(self._lasting) >= _MOST_LASTING:
+                self._lasting.clear()
+            known = self._lasting[row.run.key] = (row, is_marked, lasting_cells(row, is_marked))
+        return known[2]
 
 
 def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
@@ -143,23 +155,35 @@ def _name_room(width: int, wanted: int, fixed: Sequence[Column]) -> int:
 
 def run_cells(row: ListRow, now: float, *, is_marked: bool = False) -> Mapping[str, Cell]:
     """What a run's line says at the time `now` (unix seconds)."""
+    return {**lasting_cells(row, is_marked), **passing_cells(row.run, now)}
+
+
+def passing_cells(run: Run, now: float) -> Mapping[str, Cell]:
+    """Those that say something else a moment later."""
+    ink = "" if run.state in _ALIVE and not run.is_unread else "quiet"
+    cells = {"started": _since(run.started_at, now, "quiet")}
+    if not run.is_unread:
+        cells["saved"] = _since(ages.last_save(run), now, ink)
+    if (stopping := stopping_words(run, now)) is not None:
+        cells["why"] = Cell(stopping, "warn")
+    return cells
+
+
+def lasting_cells(row: ListRow, is_marked: bool) -> Mapping[str, Cell]:
+    """Those that say the same as long as the run does."""
     run, newest = row.run, row.run.newest
     if run.is_unread:
-        return {"name": _name(row, is_marked), "started": _since(run.started_at, now, "quiet"), **_UNREAD}
-    is_quiet = run.state not in _ALIVE
+        return {"name": _name(row, is_marked), **_UNREAD}
+    trend = series.trend((point.loss for point in run.losses), _TREND_WIDTH)
     return {
         "name": _name(row, is_marked),
         "state": _state(run),
-        "why": _why(run, now),
-        "saved": _since(ages.last_save(run), now, "quiet" if is_quiet else ""),
+        "why": _why(run),
         "world": _number(run.world_size, ""),
         "pid": _number(run.pid, "quiet"),
-        "trend": Cell(
-            series.trend((point.loss for point in run.losses), _TREND_WIDTH), "quiet" if is_quiet else "accent"
-        ),
+        "trend": Cell(trend, "accent" if run.state in _ALIVE else "quiet"),
         "size": _known(text.size(sum(one.facts.size_bytes for one in run.checkpoints) or None), "quiet"),
         "host": _known(text.clean(run.host, 40) if run.host else text.NONE, "quiet"),
-        "started": _since(run.started_at, now, "quiet"),
         "format": Cell(text.clean(run.format, 40), "quiet"),
         **(_progress(newest) if newest else _unsaved(run)),
     }
@@ -172,10 +196,8 @@ def _state(run: Run) -> Cell:
     return Cell(state_words(run.state), state_ink(run.state))
 
 
-def _why(run: Run, now: float) -> Cell:
-    """The state's reason; how far a stop is, and of a resumed run that went wrong that, come before it."""
-    if (stopping := stopping_words(run, now)) is not None:
-        return Cell(stopping, "warn")
+def _why(run: Run) -> Cell:
+    """The state's reason; of a resumed run that went wrong that comes before it."""
     reason, mark = text.clean(run.state_reason, 300), proof_mark(run)
     if mark is None:
         return Cell(reason, "quiet")
