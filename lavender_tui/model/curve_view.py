@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -57,14 +56,12 @@ def smoothed(points: Sequence[tuple[float, float]], reach: int) -> list[tuple[fl
 
 
 def shown_part(points: Sequence[tuple[float, float]], view: CurveView) -> list[tuple[float, float]]:
-    """The points that are drawn, in the units of the axis: with `is_log` their logarithm, what has none left out."""
+    """The points that are drawn; with `is_log` without those that have no logarithm."""
     kept = smoothed(points, view.smoothing)
     if view.window is not None:
         low, high = view.window
         kept = [point for point in kept if low <= point[0] <= high]
-    if view.is_log:
-        kept = [(step, math.log10(value)) for step, value in kept if value > 0]
-    return kept
+    return [point for point in kept if point[1] > 0] if view.is_log else kept
 
 
 def nearest(points: Sequence[tuple[float, float]], step: float) -> tuple[float, float] | None:

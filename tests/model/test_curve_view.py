@@ -51,7 +51,7 @@ def test_an_average_is_unbiased_and_follows() -> None:
 
 def test_a_log_scale_leaves_out_what_has_no_logarithm() -> None:
     points = [(0.0, 100.0), (1.0, 0.0), (2.0, -1.0), (3.0, 0.01)]
-    assert shown_part(points, CurveView(is_log=True)) == [(0.0, 2.0), (3.0, pytest.approx(-2.0))]
+    assert shown_part(points, CurveView(is_log=True)) == [(0.0, 100.0), (3.0, 0.01)]
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, unique=True), st.floats(-1e7, 1e7))

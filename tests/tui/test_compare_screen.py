@@ -32,8 +32,8 @@ async def test_marked_runs_are_compared(play: Play, root: Path, size: tuple[int,
 async def test_on_a_low_terminal_the_curves_have_room_and_the_table_scrolls(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "space", "space", "space", "c")
-        await until(pilot, lambda: any("┗" in line for line in lines_of(pilot.app)), "the plot")
-        assert sum("┃" in line or "┫" in line for line in lines_of(pilot.app)) >= 9
+        await until(pilot, lambda: any("└──" in line for line in lines_of(pilot.app)), "the plot")
+        assert sum("│" in line or "┤" in line for line in lines_of(pilot.app)) >= 9
         table = pilot.app.screen.query_one("#differences")
         assert table.size.height >= 6 and table.max_scroll_y > 0
         await press(pilot, "G")

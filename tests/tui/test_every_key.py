@@ -115,7 +115,7 @@ TRIES: dict[tuple[str, str], Try] = {
     ("curve.move", CURVE): Try(("left",), gone="last, at step"),
     ("curve.zoom", CURVE): Try(("plus",), r"steps [\d,]+ to"),
     ("curve.metric", CURVE): Try(("m",), "2 of 2"),
-    ("curve.log", CURVE): Try(("o",), "log scale: 10"),
+    ("curve.log", CURVE): Try(("o",), "of 2   log scale"),
     ("curve.smooth", CURVE): Try(("a",), "averaged over 10"),
     ("data.ranks", DATA): Try(("right",), "world_size 4 → 8"),
     ("tree.filter", TREE): Try(("slash",), "a part of a key"),

@@ -80,4 +80,4 @@ async def test_one_curve_goes_through_the_family(play: Play, tmp_path: Path) -> 
         await until(pilot, lambda: pilot.app.screen.cursor_run.path == str(new), "the cursor")
         await press(pilot, "enter")
         await until_shown(pilot, "15 points")
-        assert "2 runs, resumed at 50" in text_of(pilot.app)
+        assert "┊ resumed at 50, 2 runs" in text_of(pilot.app)

@@ -14,7 +14,7 @@ from lavender_tui.model.compare import Section, compare
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
-from lavender_tui.tui.widgets.curve import roomy
+from lavender_tui.tui.widgets.chart import Chart, Line
 from lavender_tui.tui.widgets.inks import INKS, Span, fit
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
@@ -30,8 +30,6 @@ MOST = 6  # columns, and curves that can be told apart
 LETTERS = "ABCDEF"
 _LABEL, _LEAST = 16, 12  # cells of a line's name, and of each run's column
 _INKS = ("accent", "warn", "good", "bad", "strong", "quiet")
-_COLOURS = ("primary", "warning", "success", "error", "foreground", "secondary")
-_ANSI = ("blue", "yellow", "cyan", "red", "white", "magenta")
 
 
 class CompareScreen(Screen[None]):
@@ -140,46 +138,9 @@ class Overlay(PlotFrame):
 
     TITLE_ID = "overlay-title"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._runs: list[Run] = []
-
-    def on_mount(self) -> None:
-        self.load_library()
-
     def show(self, runs: Sequence[Run]) -> None:
-        self._runs = list(runs)
-        self.draw()
-
-    def on_resize(self) -> None:
-        self.draw()
-
-    def draw(self) -> None:
-        width = self.size.width
-        if self._plot is None or width < 20:
-            return
-        units = {run.losses_by for run in self._runs}
-        curves = [drawable(run.losses, width) for run in self._runs]
-        self._plot.clear()
-        self._plot.display = any(curves)
-        note = " (some count saves, some steps)" if len(units) > 1 else ""
-        words = f"  by {' and '.join(sorted(units))}{note}"
-        self.say([("LOSS", "title"), (words, "quiet")])
-        points = [point for curve in curves for point in curve]
-        if not points:
-            return
-        from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
-
-        first, last = min(x for x, _ in points), max(x for x, _ in points)
-        self._plot.set_xlimits(first, last + ((last - first) * 0.03 or 1))  # room for the letters
-        self._plot.set_ylimits(*roomy(min(y for _, y in points), max(y for _, y in points)))
-        for at, curve in enumerate(curves):
-            if len(set(curve)) > 1:
-                steps, losses = [x for x, _ in curve], [y for _, y in curve]
-                self._plot.plot(
-                    steps, losses, line_style=self.colour(_COLOURS[at], _ANSI[at]), hires_mode=HiResMode.BRAILLE
-                )
-        for at, curve in enumerate(curves):
-            if curve:
-                x, y = curve[-1]
-                self._plot.scatter([x], [y], marker=LETTERS[at], marker_style=self.colour(_COLOURS[at], _ANSI[at]))
+        units = sorted({run.losses_by for run in runs})
+        note = f" (some count {units[0]}s, some {units[1]}s)" if len(units) > 1 else ""
+        lines = tuple(Line(drawable(run.losses), _INKS[at], LETTERS[at]) for at, run in enumerate(runs))
+        chart = Chart(lines, x_name=" or ".join(units)) if any(line.points for line in lines) else None
+        self.draw([("LOSS", "title"), (f"  by {' and '.join(units)}{note}", "quiet")], chart)

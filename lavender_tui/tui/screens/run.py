@@ -152,9 +152,15 @@ class RunScreen(RunTabs, Screen[None]):
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
         stitched = family.stitched(run)
         self._resumes = [mark.step for mark in stitched.marks if mark.kind == "resume"]
-        self._saves = [mark.step for mark in stitched.marks if mark.kind == "checkpoint"]
-        self._curve = stitched.points if self._resumes else run.losses
-        self.query_one(LossPlot).show(self._curve, self._resumes, saves=self._saves, is_whole=stitched.is_whole)
+        self._saves = [(mark.step, mark.save_count) for mark in stitched.marks if mark.kind == "checkpoint"]
+        self._curve, self._counts = stitched.points if self._resumes else run.losses, stitched.axis
+        self.query_one(LossPlot).show(
+            self._curve,
+            self._resumes,
+            saves=[step for step, _ in self._saves],
+            counts=self._counts,
+            is_whole=stitched.is_whole,
+        )
         table = self.query_one(CheckpointTable)
         table.say_nothing("nothing saved yet")
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
@@ -223,7 +229,7 @@ class RunScreen(RunTabs, Screen[None]):
         others = {name: points for name, points in metrics.items() if name != "loss"}
         if rates and "lr" not in others:
             whole["lr"] = rates
-        self.query_one(MetricPlot).show({**whole, **others}, self._resumes, self._saves)
+        self.query_one(MetricPlot).show({**whole, **others}, self._resumes, self._saves, self._counts)
 
     def on_resize(self) -> None:
         if self.is_mounted:

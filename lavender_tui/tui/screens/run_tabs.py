@@ -94,7 +94,7 @@ class RunTabs(RunActions):
         """What the open tab shows, read anew; called when the run changed and once a second."""
         self._asked += 1
         if self.tab == LOSS:
-            self.query_one(MetricPlot).load()
+            self.query_one(MetricPlot).redraw()
             if not self._is_reading_metrics:  # a long file takes longer than the second until it is asked for again
                 self._is_reading_metrics = True
                 self._read_metrics(self.shown_run.path)

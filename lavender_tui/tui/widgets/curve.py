@@ -39,20 +39,29 @@ def draw(points: Sequence[Point], width: int, height: int) -> Curve | None:
     limits = bounds(points)
     if limits is None or width < 1 or height < 1:
         return None
-    x_low, x_high = limits[:2]
     low, high = roomy(*limits[2:])
-    across, down = 2 * width - 1, 4 * height - 1
-    pixels = [
-        (_scale(x, x_low, x_high, across), down - _scale(y, low, high, down)) for x, y in decimate(points, 2 * width)
-    ]
+    grid = dots(decimate(points, 2 * width), width, height, limits[:2], (low, high))
+    return Curve(tuple("".join(map(sign, row)) for row in grid), low, high)
+
+
+def dots(
+    points: Sequence[tuple[float, float]], width: int, height: int, across: tuple[float, float], up: tuple[float, float]
+) -> list[list[int]]:
+    """The dots of each cell's Braille sign, a list a line, top first. `across` and `up` are the limits of the axes."""
+    right, down = 2 * width - 1, 4 * height - 1
+    pixels = [(scale(x, *across, right), down - scale(y, *up, down)) for x, y in points]
     grid = [[0] * width for _ in range(height)]
     for start, end in zip(pixels, pixels[1:] or pixels, strict=False):
         _line(grid, start, end)
-    # a space for an empty cell: some fonts draw the empty Braille pattern as eight hollow dots
-    return Curve(tuple("".join(chr(0x2800 + cell) if cell else " " for cell in row) for row in grid), low, high)
+    return grid
 
 
-def _scale(value: float, low: float, high: float, most: int) -> int:
+def sign(cell: int) -> str:
+    """A space for an empty cell: some fonts draw the empty Braille pattern as eight hollow dots."""
+    return chr(0x2800 + cell) if cell else " "
+
+
+def scale(value: float, low: float, high: float, most: int) -> int:
     """0..most; halves first, so that a span near the largest float doesn't overflow."""
     span = high / 2 - low / 2
     if span <= 0:

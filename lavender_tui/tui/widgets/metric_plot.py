@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lavender_tui.model import text
 from lavender_tui.model.curve_view import SMOOTHINGS, CurveView, nearest, shown_part
-from lavender_tui.model.series import decimate, drawable
-from lavender_tui.tui.widgets.curve import roomy
+from lavender_tui.model.series import drawable
+from lavender_tui.tui.widgets.chart import POINT, Chart, Line, marks_in_words
 from lavender_tui.tui.widgets.inks import Span
-from lavender_tui.tui.widgets.loss_plot import AROUND, FOOT_ROWS, MOST_RESUMES, SAVE, one_a_cell
 from lavender_tui.tui.widgets.plot_frame import PlotFrame
-
-if TYPE_CHECKING:
-    from textual_plot import PlotWidget
 
 Points = Sequence[tuple[float, float]]
 
@@ -30,29 +26,31 @@ class MetricPlot(PlotFrame):
         self._metrics: Mapping[str, Points] = {}
         self._metric = ""
         self._resumes: tuple[int, ...] = ()
-        self._saves: tuple[int, ...] = ()
-        self._is_asked = self._is_read = False
+        self._saves: tuple[tuple[int, int | None], ...] = ()
+        self._counts = "step"
+        self._is_read = False
         self._drawn: object = None
         self.view = CurveView()
 
-    def load(self) -> None:
-        """Import the library, once: a page that never shows a curve doesn't pay for it."""
-        if not self._is_asked:
-            self._is_asked = True
-            self.load_library()
+    def show(
+        self,
+        metrics: Mapping[str, Points],
+        resumes: Sequence[int] = (),
+        saves: Sequence[tuple[int, int | None]] = (),
+        counts: str = "step",
+    ) -> None:
+        """Metric → points in order of steps; `resumes` the steps that are marked, `saves` too, each with its number.
 
-    def show(self, metrics: Mapping[str, Points], resumes: Sequence[int] = (), saves: Sequence[int] = ()) -> None:
-        """Metric → points in order of steps; `resumes` and `saves` are the steps that are marked.
-
-        What no axis can hold is left out, and a metric of which nothing is left.
+        `counts`: what is counted along the curve, "step" or "save". What no axis can hold is left out, and a metric of
+        which nothing is left.
         """
         self._is_read, self._drawn = True, None if not self._is_read else self._drawn
         fitting = {name: drawable(points) for name, points in metrics.items()}
         self._metrics = {name: points for name, points in fitting.items() if points}
-        self._resumes, self._saves = tuple(resumes), tuple(saves)
+        self._resumes, self._saves, self._counts = tuple(resumes), tuple(saves), counts
         if self._metric not in self._metrics:
             self._metric = next(iter(self._metrics), "")
-        self.draw()
+        self.redraw()
 
     @property
     def names(self) -> list[str]:
@@ -73,101 +71,85 @@ class MetricPlot(PlotFrame):
         names = self.names
         if names:
             self._metric = names[(names.index(self._metric) + places) % len(names)]
-            self.draw()
+            self.redraw()
 
     def zoom(self, factor: float) -> None:
         """0 shows all of it again."""
         self.view = (
             CurveView(self.view.smoothing, self.view.is_log) if not factor else self.view.zoomed(factor, self._whole)
         )
-        self.draw()
+        self.redraw()
 
     def move(self, places: int) -> None:
         """The cursor, by so many cells of the screen."""
         shown = shown_part(self._points, CurveView(window=self.view.window))
         cell = max(1, round(len(shown) / max(1, self.size.width)))
         self.view = self.view.moved(places * cell, [step for step, _ in self._points], self._whole)
-        self.draw()
+        self.redraw()
 
     def toggle_log(self) -> None:
         self.view = replace(self.view, is_log=not self.view.is_log)
-        self.draw()
+        self.redraw()
 
     def next_smoothing(self) -> None:
         after = SMOOTHINGS[(SMOOTHINGS.index(self.view.smoothing) + 1) % len(SMOOTHINGS)]
         self.view = replace(self.view, smoothing=after)
-        self.draw()
+        self.redraw()
 
     # Drawing
 
-    def on_resize(self) -> None:
-        self._drawn = None
-        self.draw()
-
-    def draw(self) -> None:
-        width = self.size.width
-        drawn = (self._metric, self._points, self._resumes, self._saves, self.view, width)
-        if self._plot is None or drawn == self._drawn or width < 20 or not self.display:
+    def redraw(self) -> None:
+        """Draw again if anything changed that is to be seen."""
+        drawn = (self._metric, self._points, self._resumes, self._saves, self._counts, self.view)
+        if drawn == self._drawn or not self.display:
             return
         self._drawn = drawn
-        shown = decimate(shown_part(self._points, self.view), width)
-        self._plot.clear()
-        self._plot.display = bool(shown)
-        if shown:
-            self._draw_curve(self._plot, shown, width)
-        self.say(self._title(bool(shown)))
+        shown = shown_part(self._points, self.view)
+        self.draw(self._title(bool(shown)), self._chart(shown) if shown else None)
 
-    def _draw_curve(self, plot: PlotWidget, shown: Points, width: int) -> None:
-        from textual_plot import HiResMode  # loaded by the thread before: costs nothing here
-
-        first, last = self.view.window or (shown[0][0], shown[-1][0])
-        first, last = (first, last) if last > first else (first - 1, last + 1)
-        low, high = roomy(min(y for _, y in shown), max(y for _, y in shown))
-        plot.set_xlimits(first, last)
-        saves = [step for step in self._saves if first <= step <= last]
-        foot = low - FOOT_ROWS * (high - low) / max(2, self.size.height - AROUND) if saves else low
-        plot.set_ylimits(foot, high)
-        for step in self._resumes[-MOST_RESUMES:]:
-            if first <= step <= last:
-                plot.add_v_line(step, line_style=self.colour("warning", "yellow"))
-        if len(set(shown)) == 1:
-            plot.scatter([shown[0][0]], [shown[0][1]], marker="●", marker_style=self.colour("primary", "blue"))
-        else:
-            steps, values = [x for x, _ in shown], [y for _, y in shown]
-            style = self.colour("primary", "blue")
-            plot.plot(steps, values, line_style=style, hires_mode=HiResMode.BRAILLE)
-        if marks := one_a_cell(saves, first, last, width):
-            plot.scatter(marks, [foot] * len(marks), marker=SAVE, marker_style=self.colour("warning", "yellow"))
-        at = nearest(shown, self.view.cursor) if self.view.cursor is not None else None
-        if at is not None:
-            plot.add_v_line(at[0], line_style=self.colour("foreground", "white"))
-            plot.scatter([at[0]], [at[1]], marker="◆", marker_style=self.colour("foreground", "white"))
+    def _chart(self, shown: Points) -> Chart:
+        chart = Chart(
+            (Line(tuple(shown)),),
+            x_name=self._counts,
+            is_log=self.view.is_log,
+            window=self.view.window,
+            saves=tuple(step for step, _ in self._saves),
+            resumes=self._resumes,
+            cursor=nearest(shown, self.view.cursor) if self.view.cursor is not None else None,
+        )
+        return replace(chart, legend=marks_in_words(chart, runs=len(self._resumes) + 1))
 
     def _title(self, is_drawn: bool) -> list[Span]:
         names = self.names
         if not names:
             return [("nothing recorded yet" if self._is_read else "reading…", "quiet")]
         spans: list[Span] = [(text.clean(self._metric, 60), "strong")]
-        spans.append((f"  {names.index(self._metric) + 1} of {len(names)}", "quiet"))
+        spans += self._read_off() if is_drawn else [("   nothing in sight", "warn")]
+        if len(names) > 1:
+            spans.append((f"   {names.index(self._metric) + 1} of {len(names)}", "quiet"))
         if self.view.smoothing:
             spans.append((f"   averaged over {self.view.smoothing} points", "quiet"))
         if self.view.is_log:
-            spans.append(("   log scale: 10 to the", "quiet"))
+            spans.append(("   log scale", "quiet"))
         if self.view.window is not None:
             low, high = self.view.window
-            spans.append((f"   steps {low:,.0f} to {high:,.0f}", "quiet"))
-        if not is_drawn:
-            return [*spans, ("   nothing in sight", "warn")]
-        return spans + self._read_off()
+            spans.append((f"   {self._counts}s {low:,.0f} to {high:,.0f}", "quiet"))
+        return spans
 
     def _read_off(self) -> list[Span]:
-        """The number as it was logged, at the cursor, else the newest."""
-        step = self.view.cursor if self.view.cursor is not None else self._points[-1][0]
-        at = nearest(self._points, step)
+        """The number as it was logged, at the cursor, else the newest; and the save that holds what was learnt then."""
+        cursor = self.view.cursor
+        at = nearest(self._points, self._points[-1][0] if cursor is None else cursor)
         if at is None:
             return []
-        where = "at" if self.view.cursor is not None else "last, at"
-        return [("   ", ""), (f"{at[1]:.6g}", "accent"), (f" {where} step {at[0]:,.0f}", "quiet")]
+        where = f" at {self._counts} {at[0]:,.0f}" if cursor is not None else f" last, at {self._counts} {at[0]:,.0f}"
+        mark = f"  {POINT} " if cursor is not None else "   "
+        return [(mark, "strong"), (f"{at[1]:.6g}", "accent"), (where + self._saved_at(at[0]), "quiet")]
 
-    def say_failure(self, words: str) -> None:
-        self.say([(words, "warn")])
+    def _saved_at(self, step: float) -> str:
+        """The newest save up to that step."""
+        found = bisect_right([one for one, _ in self._saves], step) - 1
+        if found < 0:
+            return ", before any save" if self._saves else ""
+        at, number = self._saves[found]
+        return f", {'in' if at == step else 'after'} save {text.save_count(number)}"

@@ -1,0 +1,67 @@
+"""Axes: where their ticks stand and what is written at them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+_GREAT, _SMALL = 1e6, 1e-3  # from there on, and below it, numbers are written with an exponent
+_ROUND = (1, 2, 5, 10)
+
+
+def ticks(low: float, high: float, most: int, *, is_whole: bool = False) -> list[float]:
+    """Round numbers from `low` to `high`, evenly spaced, at most `most` + 1 of them; whole ones if asked for."""
+    step = _step(high - low, most)
+    if is_whole:
+        step = max(1.0, step)
+    if not step:
+        return [low]
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def _step(span: float, most: int) -> float:
+    """1, 2 or 5 times a power of ten; 0 where the span is too small for any float to divide it."""
+    raw = span / max(1, most)
+    if raw <= 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next((times * power for times in _ROUND if times * power >= raw * (1 - 1e-9)), 0.0)
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """1, 2, 5, 10, 20 …; of many decades only powers of ten, of less than one round numbers of it. `low` is above 0."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for times in ((1, 2, 5), (1,)):
+        found = [one * 10.0**power for power in range(first, last + 1) for one in times]
+        found = [one for one in found if low * (1 - 1e-9) <= one <= high * (1 + 1e-9)]
+        if len(found) < 2:
+            return ticks(low, high, most)
+        if len(found) <= most + 1:
+            return found
+    return found[:: math.ceil(len(found) / max(1, most))]
+
+
+def labels(values: Sequence[float]) -> list[str]:
+    """What is written at evenly spaced ticks: all with as many figures as tell them apart."""
+    greatest = max(map(abs, values), default=0.0)
+    gap = min((after - before for before, after in pairwise(values)), default=greatest) or 1.0
+    places = math.floor(math.log10(gap) + 1e-9) if gap > 0 else 0
+    if greatest >= 10 * _GREAT or 0 < greatest < _SMALL:
+        figures = max(0, min(6, math.floor(math.log10(greatest)) - places))
+        return [_exponent(f"{value:.{figures}e}") if value else "0" for value in values]
+    return [f"{value:,.{max(0, min(9, -places))}f}" for value in values]
+
+
+def log_labels(values: Sequence[float]) -> list[str]:
+    """What is written at ticks of a log scale: each number by itself, never its exponent alone."""
+    if len(values) > 2 and math.isclose(values[2] - values[1], values[1] - values[0]):
+        return labels(values)
+    return [f"{value:,.6g}" if _SMALL <= value < _GREAT else _exponent(f"{value:.6g}") for value in values]
+
+
+def _exponent(words: str) -> str:
+    """2.5e-04 as 2.5e-4."""
+    mantissa, e, power = words.partition("e")
+    return f"{mantissa}e{int(power)}" if e else words

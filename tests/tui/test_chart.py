@@ -1,0 +1,82 @@
+"""Charts as they are painted: axes, marks, and every number in its room."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from lavender_tui.model.series import drawable
+from lavender_tui.tui.widgets.chart import CURSOR, POINT, RESUME, SAVE, Chart, Line, marks_in_words, paint
+
+FALLING = tuple((float(step), 100.0 / step) for step in range(1, 101))
+
+
+def painted(chart: Chart, width: int = 60, height: int = 14) -> list[str]:
+    return ["".join(words for words, _ in line) for line in paint(chart, width, height)]
+
+
+def ticks_of(lines: list[str]) -> list[str]:
+    return [line.split()[0] for line in lines if "┤" in line]
+
+
+def test_the_axes_say_what_they_count() -> None:
+    lines = painted(Chart((Line(FALLING),), x_name="save"))
+    assert lines[-1].split() == ["save", "20", "40", "60", "80", "100"] and len(lines) == 14
+    assert ticks_of(lines) == ["100", "50"]
+
+
+def test_a_log_scale_is_evenly_spaced_in_its_decades() -> None:
+    lines = painted(Chart((Line(FALLING),), is_log=True), height=26)
+    rows = {line.split()[0]: at for at, line in enumerate(lines) if "┤" in line}
+    assert list(rows) == ["100", "50", "20", "10", "5", "2", "1"]
+    assert abs((rows["10"] - rows["100"]) - (rows["1"] - rows["10"])) <= 1
+
+
+def test_marks_lie_where_they_are_and_are_explained() -> None:
+    chart = Chart((Line(FALLING),), saves=(20.0, 60.0, 300.0), resumes=(40.0,), cursor=FALLING[79])
+    legend = marks_in_words(chart, runs=2)
+    lines = painted(Chart((Line(FALLING),), saves=chart.saves, resumes=(40.0,), cursor=FALLING[79], legend=legend))
+    axis, numbers, said = lines[-3:]
+    at = {number: numbers.index(number) + len(number) // 2 for number in ("20", "40", "60", "80")}
+    assert [x for x, one in enumerate(axis) if one == SAVE] == [at["20"], at["60"]]
+    assert said.split("   ")[-2:] == [f"{SAVE} 2 saves", f"{RESUME} resumed at 40, 2 runs"]
+    assert any(line[at["40"]] == RESUME for line in lines[:-3])
+    assert {line[at["80"]] for line in lines[:-3]} & {CURSOR, POINT} == {CURSOR, POINT}
+
+
+def test_marks_outside_what_is_shown_are_neither_drawn_nor_explained() -> None:
+    chart = Chart((Line(FALLING[:20]),), saves=(60.0,), resumes=(40.0,), window=(1.0, 20.0))
+    assert not marks_in_words(chart) and not {SAVE, RESUME} & set("".join(painted(chart)))
+
+
+def test_each_curve_ends_in_its_own_letter() -> None:
+    lines = tuple(Line(FALLING, "accent", letter) for letter in "ABC")
+    shown = "".join(painted(Chart(lines)))
+    assert all(letter in shown for letter in "ABC")
+
+
+def test_one_point_is_seen() -> None:
+    assert "●" in "".join(painted(Chart((Line(((7.0, 2.0),)),))))
+
+
+NUMBERS = st.floats(allow_nan=True) | st.integers(-(2**70), 2**70).map(float)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**60), 2**60), NUMBERS), max_size=40),
+    st.lists(st.integers(-(2**60), 2**60).map(float), max_size=5),
+    st.booleans(),
+    st.integers(0, 90),
+    st.integers(0, 30),
+)
+def test_any_chart_fits_its_room(points, marks, is_log: bool, width: int, height: int) -> None:
+    shown = tuple(sorted(point for point in drawable(points) if point[1] > 0 or not is_log))
+    chart = Chart(
+        (Line(shown), Line(shown[:1], "warn", "A")), is_log=is_log, saves=tuple(marks), resumes=tuple(marks),
+        cursor=shown[0] if shown else None, legend=(("a legend", ""),),
+    )  # fmt: skip
+    lines = painted(chart, width, height)
+    assert len(lines) <= max(0, height) and all(cell_len(line) <= width for line in lines)
+    if shown:
+        marks_in_words(chart)
