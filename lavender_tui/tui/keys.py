@@ -197,8 +197,8 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Go to the error before, with all its lines",
     ),
     Key(
-        id="log.place", keys="percent_sign", action="percent", display="50%", title="to a percentage", places=(LOG,),
-        changes=False, help="To that percentage of the file; 1200g to that line",
+        id="log.place", keys="percent_sign", action="place", display="%", title="to a line", places=(LOG,),
+        changes=False, help="To a line of the file, 1200, or a percentage of it, 50%",
     ),
     Key(
         id="log.copy", keys="Y", action="copy_lines", title="copy the lines", places=(LOG,),
@@ -221,8 +221,9 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the path of the log; or the error or match that a key went to",
     ),
     Key(
-        id="run.tabs", keys="1,2,3,4,5,6,7", action="tab", display="1-7", title="tab", places=(RUN,), label="tabs",
-        changes=False, help="Overview, Checkpoints, Loss, Data, Processes, Log, History; tab goes to the next",
+        id="run.tabs", keys="1,2,3,4,5,6,7", action="tab", display="1-7", title="tab", places=(RUN, LOG), label="tabs",
+        changes=False,
+        help="Overview, Checkpoints, Loss, Data, Processes, Log, History; tab goes to the next, in the log to a file",
     ),
     Key(
         id="run.tree", keys="enter", action="tree", places=(RUN,), title="keys of the checkpoint",
@@ -337,9 +338,16 @@ _BOUND_BY_WIDGETS = frozenset(
         "sheet.next",
         "sheet.scroll",
         "log.aside",
-        "log.place",
     }
 )
+
+TABS = ("Overview", "Checkpoints", "Loss", "Data", "Processes", "Log", "History")
+# What the palette has for keys with several meanings.
+_COMMANDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "run.tabs": tuple((f"Tab {number}: {name}", f"tab({number})") for number, name in enumerate(TABS, 1)),
+    "curve.zoom": (("Closer", "curve_zoom(2)"), ("Farther", "curve_zoom(0.5)"), ("All of it", "curve_zoom(0)")),
+    "curve.metric": (("Next metric", "curve_metric(1)"), ("Metric before", "curve_metric(-1)")),
+}
 
 
 def of_place(place: str) -> tuple[Key, ...]:
@@ -362,6 +370,13 @@ def bindings(place: str) -> list[BindingType]:
         for key in TABLE
         if place in key.places and key.id not in _BOUND_BY_WIDGETS
     ]
+
+
+def commands(key: Key) -> list[tuple[str, str]]:
+    """Name and action of what the palette does for the key; none where rows of a widget are moved by it."""
+    if key.id in _COMMANDS:
+        return list(_COMMANDS[key.id])
+    return [] if key.id in _BOUND_BY_WIDGETS else [(key.name, key.action)]
 
 
 def is_changing(action: str) -> bool:

@@ -17,14 +17,22 @@ class LavenderCommands(Provider):
     """Actions of the screen below the palette, then runs."""
 
     def _actions(self) -> list[tuple[str, str, str]]:
-        place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
-        hidden = ("palette", "move", "move.ends", "move.half", "log.aside", "log.place")
-        may = getattr(self.app, "may", lambda action: True)
-        return [
-            (key.name, f"{key.shown}   {key.help}", key.action)
-            for key in keys.of_place(place)
-            if key.id not in hidden and may(key.action)
+        """Name, sentence and action of each key that works now; keys that need a place under them have none."""
+        screen = self.screen
+        places = getattr(screen, "places", (getattr(screen, "PLACE", keys.EVERYWHERE),))
+        worded = keys.in_words if getattr(self.app, "is_ascii", False) else str
+        found = [
+            (title, worded(f"{key.shown}   {key.help}"), action)
+            for key in keys.of_places(places)
+            for title, action in keys.commands(key)
+            if key.id != "palette" and self._may(action)
         ]
+        return list({action: (title, words, action) for title, words, action in found}.values())
+
+    def _may(self, action: str) -> bool:
+        may = getattr(self.app, "may", lambda action: True)
+        name = action.partition("(")[0]
+        return may(name) and (action.startswith("app.") or self.screen.check_action(name, ()) is not False)
 
     def _themes(self) -> list[tuple[str, str]]:
         """Title and name of each theme; the title says whether it is light or dark."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from lavender_tui.launch import start, stop
 from lavender_tui.model.plan import Launch
 from lavender_tui.tui import keys
 from lavender_tui.tui.keys import COMPARE, CURVE, DATA, DISK, EVERYWHERE, LIST, LOG, RESUME, RUN, TREE
+from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.run_table import RunTable
 from tests.tui import runs
@@ -102,7 +105,7 @@ TRIES: dict[tuple[str, str], Try] = {
     ("log.error", RUN): Try(("e",), r"error \d of \d|▶"),
     ("log.error", LOG): Try(("e",), r"error \d of \d|▶", ready="errors, first"),
     ("log.error_back", LOG): Try(("E",), r"error \d of \d|▶", ready="errors, first"),
-    ("log.place", LOG): Try((*"50", "percent_sign"), r" (49|50) %", ready="errors, first"),
+    ("log.place", LOG): Try(("percent_sign", *"50%", "enter"), r" (49|50) %", ready="errors, first"),
     ("log.copy", LOG): Try(("Y",), copied=f"line {LINES} "),
     ("log.wrap", LOG): Try(("w",), "wrapped"),
     ("log.aside", LOG): Try(("right",), size=SMALL, gone=f"line {LINES}"),
@@ -110,6 +113,7 @@ TRIES: dict[tuple[str, str], Try] = {
     ("copy.run", RUN): Try(("y",), "Copy of run-"),
     ("copy.path", LOG): Try(("y",), copied="train.log"),
     ("run.tabs", RUN): Try(("2",), r"\[2 Checkpoints\]"),
+    ("run.tabs", LOG): Try(("3",), r"\[3 Loss\]"),
     ("run.tree", RUN): Try(("enter",), "scheduler_state_dict"),
     ("run.find", RUN): Try(("slash",), "Which settings"),
     ("curve.move", CURVE): Try(("left",), gone="last, at step"),
@@ -298,3 +302,27 @@ async def test_a_click_in_the_key_bar_presses_the_key(play: Play, playground: Pa
             await until(pilot, lambda: pilot.app.screen is page, "the page again")
             await pilot.click(None, offset=(lines_of(pilot.app)[bottom].rindex("esc back"), bottom))
             await until(pilot, lambda: pilot.app.screen is not page, "the page before")
+
+
+@pytest.mark.parametrize("place", _EVERY)
+async def test_everything_in_the_palette_can_be_done(play: Play, playground: Path, place: str) -> None:
+    """Each of its entries is an action that the page has, with all that it needs."""
+    async with play(playground, size=LARGE) as pilot:
+        pilot.app.screen.go_to_run(str(playground / FAILED))
+        await _until_there(pilot, rf"▌▾ {FAILED}", place)
+        await press(pilot, *PLACES[place][0])
+        await _until_there(pilot, PLACES[place][1], "the palette")
+        page = pilot.app.screen
+        entries = LavenderCommands(page)._actions()
+        assert {"Help", "Quit"} <= {title for title, _, _ in entries}
+        for title, _, action in entries:
+            name, _, rest = action.removeprefix("app.").partition("(")
+            method = getattr(pilot.app if action.startswith("app.") else page, f"action_{name}")
+            arguments = ast.literal_eval(f"({rest.rstrip(')')},)") if rest else ()
+            inspect.signature(method).bind(*arguments)
+            assert title and "_" not in title
+        if place == CURVE:
+            await press(pilot, "ctrl+p", *"log scale")
+            await until_shown(pilot, "Logarithmic scale")
+            await press(pilot, "enter", "enter")
+            await until_shown(pilot, "of 2   log scale")

@@ -16,7 +16,7 @@ from lavender_tui.model.run import RunState
 from lavender_tui.tui.screens.log import is_stop_of_torchrun
 from lavender_tui.tui.widgets.log_view import LogView
 from tests.model.build import run
-from tests.tui.conftest import SMALL, Play, press, text_of, until_shown
+from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until_shown
 
 FAILED = "run-2026-04-24_18-53-41"
 TORCHRUN = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15"
@@ -116,3 +116,43 @@ def test_a_wrapped_line_loses_no_character(lines: list[str]) -> None:
     view.is_wrapped = True
     for line in lines:
         assert "".join(view._parts(line)) == line
+
+
+async def test_its_tabs_lead_to_the_runs_page_and_esc_to_where_one_came_from(play: Play, root: Path) -> None:
+    run = root / "run-2026-04-24_18-53-41"
+    (run / "train.log").write_text("hello\n")
+    async with play(root, size=SMALL) as pilot:
+        pilot.app.screen.go_to_run(str(run))
+        for way, back in ((("enter", "2", "6"), "[2 Checkpoints]"), (("escape", "l"), "RUN↓")):
+            await press(pilot, *way)
+            await until_shown(pilot, "[6 Log]")
+            await press(pilot, "6", "escape")
+            await until_shown(pilot, back)
+        for way in (("l",), ("enter", "6")):
+            for number, name in ((3, "Loss"), (1, "Overview"), (7, "History")):
+                await press(pilot, *way)
+                await until_shown(pilot, "[6 Log]")
+                await press(pilot, str(number))
+                await until_shown(pilot, f"[{number} {name}]")
+                assert len(pilot.app.screen_stack) == 2
+                await press(pilot, "escape")
+                await until_shown(pilot, "RUN↓")
+
+
+async def test_a_tab_is_clicked_in_the_log(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "[6 Log]")
+        await pilot.click(None, offset=(lines_of(pilot.app)[1].index("Data") + 1, 1))
+        await until_shown(pilot, "[4 Data]")
+
+
+async def test_a_place_that_is_none_is_said(play: Play, root: Path) -> None:
+    (root / "run-2026-04-24_18-53-41" / "train.log").write_text("hello\n")
+    async with play(root) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "hello")
+        await press(pilot, "percent_sign", *"half", "enter")
+        await until_shown(pilot, "“half” is neither a line nor a percentage")
+        await press(pilot, "percent_sign", "escape")
+        await until_shown(pilot, "hello")

@@ -67,13 +67,14 @@ class Ask(ModalScreen["bool | None"]):
 
 
 class AskName(ModalScreen["str | None"]):
-    """A question that is answered with a name; escape or no name: None."""
+    """A question that is answered with a few words; escape or no words: None. `does` is what enter does with them."""
 
     BINDINGS = [("escape", "dismiss(None)", "Back")]  # noqa: RUF012
 
-    def __init__(self, question: str, *, detail: str = "") -> None:
+    def __init__(self, question: str, *, detail: str = "", placeholder: str = "a name", does: str = "saves") -> None:
         super().__init__()
         self._question, self._detail = clean(question, 400), clean(detail, 600)
+        self._placeholder, self._does = placeholder, does
 
     def compose(self) -> ComposeResult:
         from textual.widgets import Input
@@ -81,8 +82,8 @@ class AskName(ModalScreen["str | None"]):
         with Vertical(id="box"):
             yield Static(Text(self._question, style="bold"), markup=False)
             yield Static(Text(self._detail), classes="detail", markup=False)
-            yield Input(placeholder="a name", compact=True, max_length=40)
-            yield Static(Text("enter saves   esc back"), classes="answers", markup=False)
+            yield Input(placeholder=self._placeholder, compact=True, max_length=40)
+            yield Static(Text(f"enter {self._does}   esc back"), classes="answers", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)

@@ -17,10 +17,12 @@ from lavender_tui.tui import keys
 from lavender_tui.tui.log_reader import AFTER, BEFORE, PLACE, TAIL, LogReader
 from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
 from lavender_tui.tui.screens.log_search import LogSearch
-from lavender_tui.tui.widgets.inks import INKS, Span
+from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
+from lavender_tui.tui.widgets.inks import INKS, Span, spans_length
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.log_view import LogView
+from lavender_tui.tui.widgets.tab_bar import TabBar
 
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
@@ -32,11 +34,17 @@ _CHOSEN_FROM = 6  # so many files are chosen from a list; tab still goes through
 
 
 class LogScreen(LogSearch, Screen[None]):
-    """Opens on the run's own log; tab goes through the other files, o lists them."""
+    """A tab of the run's page by its looks and keys, a page by itself for all else: esc leads where one came from.
+
+    Opens on the run's own log; tab goes through the other files, o lists them.
+    """
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.LOG
-    BINDINGS = keys.bindings(keys.LOG)
+    BINDINGS = [  # noqa: RUF012
+        *keys.bindings(keys.LOG),
+        *((f"{number}", f"tab({number})", name) for number, name in enumerate(keys.TABS, 1)),
+    ]
     AUTO_FOCUS = "LogView"
 
     def __init__(self, run: Run, *, at_error: bool = False) -> None:
@@ -53,6 +61,7 @@ class LogScreen(LogSearch, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
+        yield TabBar(keys.TABS, keys.TABS.index("Log") + 1, id="tabs")
         yield Lines(id="log-note")
         yield LogView(id="log")
         yield Lines(id="log-end")
@@ -225,16 +234,24 @@ class LogScreen(LogSearch, Screen[None]):
     @on(LogView.Moved)
     def _show(self) -> None:
         view = self.view
-        title: list[Span] = [(" log ", "accent"), (clean(self._run.title, 80), "strong")]
-        if self._files:
-            of = f"  {self._index + 1} of {len(self._files)}" if len(self._files) > 1 else ""
-            title.append((f"   {clean(self._files[self._index][0], 60)}{of}", "quiet"))
-            title.append(("   following" if view.is_following else "   not following: f", "accent"))
-            title += [("   wrapped", "quiet")] if view.is_wrapped else []
-        self.query_one("#title", Lines).show([title])
+        self.query_one("#title", Lines).show([self._title(view)])
         self._show_notes()
         self.show_status()
         self.query_one(KeyBar).recheck()
+
+    def _title(self, view: LogView) -> list[Span]:
+        """Whose log, which file of it; the state by its sign alone where its word would push that off the line."""
+        run = self._run
+        about: list[Span] = []
+        if self._files:
+            of = f"  {self._index + 1} of {len(self._files)}" if len(self._files) > 1 else ""
+            about.append((f"   {clean(self._files[self._index][0], 60)}{of}", "quiet"))
+            about.append(("   following" if view.is_following else "   not following: f", "accent"))
+            about += [("   wrapped", "quiet")] if view.is_wrapped else []
+        head: list[Span] = [(" " + clean(run.title, 80), "strong")]
+        room = self.size.width - spans_length([*head, *about])
+        state = f"   {STATE_GLYPHS[run.state]} {run.state.value}"
+        return [*head, (state if len(state) <= room else f"  {STATE_GLYPHS[run.state]}", state_ink(run.state)), *about]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("next_file", "files"):
@@ -242,6 +259,24 @@ class LogScreen(LogSearch, Screen[None]):
         if action in ("next_match", "previous_match"):
             return self.is_mounted and self.view.wanted is not None
         return True
+
+    def action_tab(self, number: int) -> None:
+        """To another tab of the run's page: the one that this was opened from, or a new one in the place of this."""
+        from lavender_tui.tui.screens.run import RunScreen
+        from lavender_tui.tui.screens.run_tabs import LOG
+
+        if number == LOG:
+            return
+        below = self.app.screen_stack[-2]
+        if isinstance(below, RunScreen) and below.shown_run.key == self._run.key:
+            self.app.pop_screen()
+            below.tab = number
+        else:
+            self.app.switch_screen(RunScreen(self._run, tab=number))
+
+    @on(TabBar.Chosen)
+    def _tab_chosen(self, event: TabBar.Chosen) -> None:
+        self.action_tab(event.number)
 
     def action_follow(self) -> None:
         self.view.follow(not self.view.is_following)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from dataclasses import dataclass
 
@@ -168,6 +169,26 @@ class LogSearch(Screen[None], inherit_bindings=False):
             return None
         return told.survey.errors
 
+    def action_place(self) -> None:
+        from lavender_tui.tui.screens.ask import AskName
+
+        ask = AskName(
+            "To which place?", detail="A line of the file, such as 1200, or a percentage, such as 50%",
+            placeholder="a line, or a percentage", does="goes there",
+        )  # fmt: skip
+        self.app.push_screen(ask, self._place_named)
+
+    def _place_named(self, words: str | None) -> None:
+        found = re.fullmatch(r"([0-9][0-9,]{0,15}) ?(%?)", words or "", re.ASCII)
+        if found is not None:
+            number = int(found[1].replace(",", ""))
+            if found[2]:
+                self.view.to_place(share=min(100, number) / 100)
+            else:
+                self.view.to_place(line=max(1, number))
+        elif words:
+            self._say(f"“{clean(words, 40)}” is neither a line nor a percentage")
+
     def look_for_line(self, line: int) -> None:
         self._begin(Order(self._order + 1, line=line), f"looking for line {line:,}")
 
@@ -269,8 +290,6 @@ class LogSearch(Screen[None], inherit_bindings=False):
         self.query_one("#log-status", Lines).show([[*left, ("  " + right, "quiet")]])
 
     def _status_words(self) -> str:
-        if self.view.number:
-            return f"{self.view.number} …  % to that percentage, g to that line"
         if self._hunted:
             return f"{self._hunted} … {self._done:.0%}  esc stops"
         counted = ""

@@ -26,7 +26,7 @@ from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights
 from lavender_tui.tui.position import DataPosition, read_position
-from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, OVERVIEW, PROCESSES, TABS, RunTabs
+from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, OVERVIEW, PROCESSES, RunTabs
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.data_bars import DataBars
@@ -56,7 +56,7 @@ class RunScreen(RunTabs, Screen[None]):
         *keys.bindings(keys.CURVE),
         *keys.bindings(keys.DATA),
         *keys.bindings(keys.RUN),
-        *((f"{number}", f"tab({number})", name) for number, name in enumerate(TABS, 1)),
+        *((f"{number}", f"tab({number})", name) for number, name in enumerate(keys.TABS, 1)),
         ("tab", "next_tab(1)", "Next tab"),
         ("shift+tab", "next_tab(-1)", "Tab before"),
         ("right", "aside(1)", "Right"),
@@ -73,8 +73,8 @@ class RunScreen(RunTabs, Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
 
-    def __init__(self, run: Run) -> None:
-        super().__init__()
+    def __init__(self, run: Run, tab: int = OVERVIEW) -> None:
+        super().__init__(tab)
         self._run = run
         self._is_gone = False
         self._sequence = 0
@@ -86,7 +86,7 @@ class RunScreen(RunTabs, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
-        yield TabBar(TABS, id="tabs")
+        yield TabBar(keys.TABS, self.tab, id="tabs")
         with Horizontal(id="above"):
             yield LossPlot(id="loss")
             with FactsBox(id="facts-box"):
@@ -103,6 +103,8 @@ class RunScreen(RunTabs, Screen[None]):
         self.query_one(MetricPlot).can_focus = self.query_one(DataBars).can_focus = True
         self._show()
         self.set_interval(1.0, self._tick)
+        if self.tab != OVERVIEW:
+            self.open_tab()
 
     @property
     def cursor_run(self) -> Run | None:
@@ -321,7 +323,13 @@ class RunScreen(RunTabs, Screen[None]):
             self.query_one("#facts-box").scroll_end(animate=False)
 
         self.app.push_screen(
-            AskName("Which settings?", detail="A part of a name or a value; nothing: all of them"), found
+            AskName(
+                "Which settings?",
+                detail="A part of a name or a value; nothing: all of them",
+                placeholder="some letters",
+                does="shows them",
+            ),
+            found,
         )
 
     def action_back(self) -> None:

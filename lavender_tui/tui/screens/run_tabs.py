@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lavender_tui.watch.usage import Sampler
 
 OVERVIEW, CHECKPOINTS, LOSS, DATA, PROCESSES, LOG, HISTORY = range(1, 8)
-TABS = ("Overview", "Checkpoints", "Loss", "Data", "Processes", "Log", "History")
 # What takes the focus in each; the log is a page of its own.
 _FOCUS = {
     OVERVIEW: "#checkpoints", CHECKPOINTS: "#checkpoints", LOSS: "#metric", DATA: "#data",
@@ -40,13 +39,19 @@ class RunTabs(RunActions):
 
     tab: var[int] = var(OVERVIEW)
 
-    def __init__(self) -> None:
+    def __init__(self, tab: int = OVERVIEW) -> None:
         super().__init__()
+        self.set_reactive(RunTabs.tab, tab)
         self._sampler: Sampler | None = None
         self._sampled_at = 0.0
         self._asked = 0
         self._is_reading_metrics = False
         self._metrics_reader: Reader | None = None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where the table of keys has those that work in the open tab."""
+        return (_PLACES[self.tab], keys.RUN) if self.tab in _PLACES else (keys.RUN,)
 
     @property
     def shown_run(self) -> Run:
@@ -55,13 +60,16 @@ class RunTabs(RunActions):
     # Choosing
 
     def watch_tab(self) -> None:
-        if not self.is_mounted:
-            return
+        if self.is_mounted:
+            self.open_tab()
+
+    def open_tab(self) -> None:
+        """Show what the tab has, and have it read."""
         self.query_one(TabBar).show(self.tab)
         for name in ("checkpoints", "metric", "data", "processes", "history"):
             self.query_one(f"#{name}").display = False
         self.lay_out()
-        self.query_one(KeyBar).set_places((_PLACES[self.tab], keys.RUN) if self.tab in _PLACES else (keys.RUN,))
+        self.query_one(KeyBar).set_places(self.places)
         focus = self.query_one(_FOCUS[self.tab])
         (focus if focus.display else self.query_one("#facts-box")).focus()
         self.read_tab(is_new=True)

@@ -13,11 +13,10 @@ from lavender_tui.logs.search import Query
 from lavender_tui.tui.widgets.log_rows import BAR, LogRows
 
 _WHEEL = 3
-_MOST_DIGITS = 12
 
 
 class LogView(LogRows, can_focus=True):
-    """Follows the end until the person scrolls up. Digits before `%`, `g` or `G` go to a percentage or a line."""
+    """Follows the end until the person scrolls up."""
 
     BINDINGS = [  # noqa: RUF012
         Binding("down,j", "by(1)", "Down", show=False),
@@ -28,13 +27,12 @@ class LogView(LogRows, can_focus=True):
         Binding("ctrl+u", "page(-1)", "Half a page up", show=False),
         Binding("home,g", "first", "First line", show=False),
         Binding("end,G", "last", "Last line", show=False),
-        Binding("percent_sign", "percent", "To a percentage", show=False),
         Binding("right", "aside(8)", "Right", show=False),
         Binding("left", "aside(-8)", "Left", show=False),
     ]
 
     class Moved(Message):
-        """It shows other lines now, follows or no longer does, or a number is being typed."""
+        """It shows other lines now, follows or no longer does."""
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LogView.Moved)
@@ -49,7 +47,6 @@ class LogView(LogRows, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.is_following = True
-        self.number = ""  # digits that wait for the key after them
         self._asked = ""
         self._put_off: tuple[int, int, int] | None = None  # a block to show as soon as there is a screen for it
 
@@ -205,20 +202,6 @@ class LogView(LogRows, can_focus=True):
             self._to_end()
         self._settle()
 
-    def on_key(self, event: events.Key) -> None:
-        """Digits are kept for the key after them."""
-        if event.character is not None and event.character in "0123456789" and (self.number or event.character != "0"):
-            self.number = (self.number + event.character)[-_MOST_DIGITS:]
-            event.stop()
-            self.post_message(self.Moved())
-        elif self.number and event.key not in ("g", "G", "percent_sign", "home", "end"):
-            self.number = ""
-            self.post_message(self.Moved())
-
-    def _take_number(self) -> int | None:
-        number, self.number = self.number, ""
-        return int(number) if number else None
-
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
         self._scroll(_WHEEL)
@@ -230,8 +213,7 @@ class LogView(LogRows, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """On the bar: to that part of the file."""
         if event.x >= self.size.width - BAR and self.size.height > 1:
-            self.follow(False)
-            self.post_message(self.Wanted("place", share=event.y / (self.size.height - 1)))
+            self.to_place(share=event.y / (self.size.height - 1))
 
     def action_by(self, lines: int) -> None:
         self._scroll(lines)
@@ -240,27 +222,20 @@ class LogView(LogRows, can_focus=True):
         self._scroll(halves * max(1, self.size.height // 2))
 
     def action_first(self) -> None:
-        line = self._take_number()
         self.follow(False)
-        if line is not None:
-            self.post_message(self.Wanted("place", line=line))
-        elif self.window.first == 0:
+        if self.window.first == 0:
             self._top = self._sub = 0
             self._settle()
         else:
             self.post_message(self.Wanted("place", share=0.0))
 
     def action_last(self) -> None:
-        if self.number:
-            self.action_first()
-        else:
-            self.follow(True)
+        self.follow(True)
 
-    def action_percent(self) -> None:
-        number = self._take_number()
-        if number is not None:
-            self.follow(False)
-            self.post_message(self.Wanted("place", share=min(100, number) / 100))
+    def to_place(self, *, line: int | None = None, share: float | None = None) -> None:
+        """To that line of the file, the first one being 1, or to that share of it."""
+        self.follow(False)
+        self.post_message(self.Wanted("place", line=line, share=share))
 
     def action_aside(self, cells: int) -> None:
         if not self.is_wrapped:

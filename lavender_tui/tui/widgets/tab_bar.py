@@ -22,10 +22,11 @@ class TabBar(Widget):
             super().__init__()
             self.number = number
 
-    def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
+    def __init__(self, names: Sequence[str], number: int = 1, *, id: str | None = None) -> None:
+        """`number` of the one that is open, 1-based."""
         super().__init__(id=id)
         self._names = tuple(names)
-        self._open = 1
+        self._open = number
         self._places: list[tuple[int, int, int]] = []
 
     def show(self, number: int) -> None:
