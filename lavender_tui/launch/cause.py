@@ -20,6 +20,7 @@ from lavender_tui.model.failure import Failure
 TAIL_BYTES = 256 * 1024
 LONGEST = 400  # characters of a message from a training
 MOST_TRACEBACK_LINES = 60
+LAST_LINES = 100  # of an output: a traceback in them is its end, whatever torch prints after it
 _TOP = "Traceback (most recent call last):"
 _ERROR_FILE = "error.json"
 _ATTEMPT = re.compile(r"attempt_([0-9]{1,9})")
@@ -80,10 +81,15 @@ def find(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None, or
     return failure.words if failure is not None else None
 
 
-def examine(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None, orphans: int = 0) -> Failure | None:
-    """As `find`, with the rank, its exception, the traceback and the file that it stands in."""
+def examine(
+    run_dir: str, code: int | None, *, memory_kills: MemoryKills | None = None, orphans: int = 0
+) -> Failure | None:
+    """As `find`, with the rank, its exception, the traceback and the file that it stands in.
+
+    `code` is None where nobody saw the end: then a traceback in the output counts only where the output ends with it.
+    """
     kills = memory_kills or MemoryKills()
-    if code < 0:
+    if code is not None and code < 0:
         told = describe_signal(-code, kills, kills.leader)
         told = f"{told}; the {orphans} processes that it left were told to save and end" if orphans else told
         return Failure(words=told)
@@ -101,7 +107,29 @@ def examine(run_dir: str, code: int, *, memory_kills: MemoryKills | None = None,
         return _told(run_dir, None, told_by[0])
     if first is not None and own is not None:
         return _told(run_dir, first, own)
+    if first is None and code is None:
+        return _by_last_lines(run_dir)
     return _by_traceback(run_dir, first, code)
+
+
+def _by_last_lines(run_dir: str) -> Failure | None:
+    """The error that the output of a rank, or the log, ends with."""
+    outputs = list(_find(os.path.join(run_dir, RANKS), "stderr.log"))
+    newest = max(map(_attempt_of, outputs), default=-1)
+    for path in [*(one for one in outputs if _attempt_of(one) == newest), os.path.join(run_dir, LOG)]:
+        text = _tail(path)
+        head = last_traceback("\n".join(text.splitlines()[-LAST_LINES:]), skip_launcher=True)
+        if head is None or _SECONDARY.search(head):
+            continue
+        local_rank = os.path.basename(os.path.dirname(path))
+        whose = f"the output of local rank {local_rank}" if local_rank.isdecimal() and path in outputs else "its log"
+        return Failure(
+            words=f"{whose} ends with {head}",
+            exception=head,
+            traceback=_lines_before(text, head),
+            where=os.path.relpath(path, run_dir),
+        )
+    return None
 
 
 def _ended_by_agent(seen: Sequence[RankFailure]) -> set[int | None]:
@@ -153,7 +181,7 @@ def _told(run_dir: str, failure: RankFailure | None, file: ErrorFile) -> Failure
     )
 
 
-def _by_traceback(run_dir: str, failure: RankFailure | None, code: int) -> Failure | None:
+def _by_traceback(run_dir: str, failure: RankFailure | None, code: int | None) -> Failure | None:
     """The last traceback of the failed rank's output, else of the log.
 
     Only where the exit code is Python's for one: what a script printed before it ended with a code of its own need not

@@ -67,6 +67,7 @@ class EndFacts:
     grace_seconds: float | None = None
     stop_why: str | None = None
     goes_on: bool = False  # Slurm queued its job again
+    is_unseen: bool = False  # nobody was there when it ended: `error` is what its ranks and its log left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

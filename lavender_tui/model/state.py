@@ -99,7 +99,7 @@ def decide_state(facts: RunFacts) -> tuple[RunState, str]:
 
 
 def _not_alive(facts: RunFacts) -> tuple[RunState, str]:
-    for rule in (_by_job_now, _by_record, _by_job_end, _by_content):
+    for rule in (_by_job_now, _by_record, _by_job_end, _by_content, _by_what_it_left):
         if decided := rule(facts):
             return decided
     if facts.end is not None or (facts.job is not None and facts.job.state == "COMPLETED"):
@@ -140,6 +140,12 @@ def _by_content(facts: RunFacts) -> tuple[RunState, str] | None:
     if newest is not None and newest.epoch_complete and newest.epoch is not None and newest.epoch == newest.epochs:
         return RunState.FINISHED, f"completed epoch {newest.epoch} of {newest.epochs}"
     return None
+
+
+def _by_what_it_left(facts: RunFacts) -> tuple[RunState, str] | None:
+    """Nobody saw the end, and the training left a reason. It comes last: what it saved tells more."""
+    end = facts.end
+    return (RunState.FAILED, f"ended unseen: {end.error}") if end is not None and end.is_unseen else None
 
 
 # What nothing recorded

@@ -37,6 +37,7 @@ from lavender_tui.watch.proving import proof_of
 from lavender_tui.watch.records import Papers
 from lavender_tui.watch.standing import NOTHING, Observed, Standing, standing, unseen, vanished
 from lavender_tui.watch.times import CLOCK_SLACK_SECONDS, Times
+from lavender_tui.watch.unseen import unseen_end
 
 MAX_SHOWN_WARNINGS = 12
 NEWEST_TRIES = 3  # how many cut or foreign files are passed in the first pass, looking for one that is whole
@@ -122,10 +123,10 @@ def assemble(
 def _unrecorded_end(
     listing: Listing, papers: Papers, observed: Observed, stands: Standing, times: Times, index: Index
 ) -> EndFacts | None:
-    """That a run without records was stopped stands in its root's journal; how it ended was seen, or wasn't."""
+    """How it ended, where nothing of ours recorded it: as it was seen, as its files tell, or as the journal does."""
     seen_end = observed.end if not stands.processes else None
     if papers.has_launch:
-        return seen_end
+        return unseen_end(listing, papers.launch, index, stands, seen_end)
     stop = stop_by_hand_of(listing.path, index, stands.processes, observed.seen, times.last_activity_at)
     return ended_by(stop, seen_end, observed.seen) if stop is not None else seen_end
 
