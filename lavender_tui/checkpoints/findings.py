@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from lavender_tui.errors import LavenderError
 
+# Tensors that hold infinities on purpose: masks of attention, and the ranges of observers that saw nothing yet.
+_MEANT = ("mask", "min_val", "max_val")
+
 
 class Cancelled(LavenderError):
     """The look was ended before it came to an end; nothing is known from it."""
@@ -32,6 +35,12 @@ class NonFinite:
     nans: int
     infinities: int
     elements: int
+
+    @property
+    def is_meant(self) -> bool:
+        """Infinities of a tensor whose name says that it holds some on purpose."""
+        last = self.name.rpartition(".")[2]
+        return self.nans == 0 and any(word in last for word in _MEANT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

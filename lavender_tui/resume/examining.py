@@ -20,8 +20,6 @@ from lavender_tui.resume.situation import Situation
 
 SUMS, FINITE, STATES_SUMS = "checkpoint.sums", "checkpoint.finite", "states.sums"
 _MOST_LOOKED_AT = 8  # earlier saves, for the one to go back to
-# Tensors that hold infinities on purpose: masks of attention, and the ranges of observers that saw nothing yet.
-_MEANT = ("mask", "min_val", "max_val")
 
 __all__ = ["Cancelled", "examine", "examined", "is_examined_by_default", "known_checks"]
 
@@ -172,7 +170,7 @@ def _sums(path: str, size: int, found: Integrity) -> Check:
 
 
 def _finite(path: str, found: Integrity, *, weights_only: bool) -> Check:
-    odd = [one for one in found.non_finite or () if not _is_meant(one)]
+    odd = [one for one in found.non_finite or () if not one.is_meant]
     bad = [one for one in odd if one.part == "model" or (one.part == "optimizer" and not weights_only)]
     if bad:
         kind = "weights" if bad[0].part == "model" else "optimizer's state"
@@ -182,14 +180,9 @@ def _finite(path: str, found: Integrity, *, weights_only: bool) -> Check:
     if odd:
         what = f"numbers that are none, beside the model: {_in_words(odd[0])}"
         return warn(FINITE, what, _names(odd[1:]), "look whether the training uses them")
-    meant = [one for one in found.non_finite or () if _is_meant(one)]
+    meant = [one for one in found.non_finite or () if one.is_meant]
     said = f" (but for {_names(meant)}, where they are meant)" if meant else ""
     return passed(FINITE, f"no NaN and no infinity in any tensor{said}")
-
-
-def _is_meant(one: NonFinite) -> bool:
-    last = one.name.rpartition(".")[2]
-    return one.nans == 0 and any(word in last for word in _MEANT)
 
 
 def _in_words(one: NonFinite) -> str:
@@ -231,7 +224,7 @@ def _may_be_good(path: str) -> bool:
 
 def _is_known_bad(facts: FileFacts) -> bool:
     known = recall(facts)
-    return known is not None and bool(known.problems or any(not _is_meant(one) for one in known.non_finite or ()))
+    return known is not None and bool(known.problems or any(not one.is_meant for one in known.non_finite or ()))
 
 
 def _sentence(check: Check) -> str:

@@ -117,7 +117,7 @@ def _candidates(run_dir: str, wanted: Wanted, index: Index, passed: list[tuple[s
         run = run_at(path, index)
         if run is None:
             return
-        bad = {**_suspects(run, index), **wanted.bad}
+        bad = {**suspects_of(run, index), **wanted.bad}
         for checkpoint in _up_to(source, run):
             why = bad.get(checkpoint.path) or why_passed_over(checkpoint)
             if why is not None:
@@ -138,7 +138,8 @@ def run_at(path: str, index: Index) -> Run | None:
     return next((run for run in runs if os.path.realpath(run.path) == os.path.realpath(path)), None)
 
 
-def _suspects(run: Run, index: Index) -> dict[str, str]:
+def suspects_of(run: Run, index: Index) -> dict[str, str]:
+    """Its checkpoints that are known to be bad, path -> why: a resume from them broke, or a look found damage."""
     resumed = resumed_as(run.path, os.path.dirname(run.path))
     runs = scan(resumed, index=index) if resumed else ()
     return suspects(run.checkpoints, [Follower.of(one) for one in runs], bad_files.remembered())

@@ -1,7 +1,8 @@
 """A job of Slurm that was queued again goes on: planned by the same rules as every resume, from inside of the job.
 
-The newest attempt of the job that has a usable checkpoint is resumed, into a new run directory; where no attempt has
-saved anything, what the first one was started for is started again. Nothing is submitted: the caller becomes the job.
+The newest save of any attempt that passes every check is resumed from, into a new run directory. Where no attempt has
+saved anything, or nothing that can be resumed from, what the first one was resumed from is, and a first start that
+has saved nothing is made again. Nothing is submitted: the caller becomes the job.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from lavender_tui.launch import journal, slurm
 from lavender_tui.launch.files import read_document
 from lavender_tui.launch.record import GOES_ON, ExitRecord, LaunchRecord, read_launch, read_stop, write_exit
 from lavender_tui.launch.slurm_living import attempts
+from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
 from lavender_tui.resume.carrying_out import carry_out
 from lavender_tui.resume.examining import examined, is_examined_by_default
 from lavender_tui.resume.fresh import start_fresh
+from lavender_tui.resume.next_start import MOST_CANDIDATES, run_at, suspects_of
 from lavender_tui.resume.proposing import propose
 from lavender_tui.resume.request import Options, Target, sentence_case
+from lavender_tui.watch.index import Index
 
 Say = Callable[[str], None]
 
@@ -42,14 +46,19 @@ def go_on(run_dir: str, *, job_id: int, attempt: int, say: Say = lambda text: No
         say(f"it was stopped by {stop.who}: nothing is started again")
         return None
     options = _options(last, os.path.dirname(last_dir), job_id, attempt)
-    proposal = _from_newest_save(tries, options)
+    proposal, passed = _from_newest_save(tries, options)
+    for words in passed:
+        say(f"passed over: {words}")
     if proposal is None:
         say("no attempt of this job has saved anything: it begins again")
         return _begin_again(tries[0][0], tries[0][1], options)
     if _is_over(proposal):
         say("the training is over: nothing is left to do")
         return None
-    return _carry_out(proposal)
+    if proposal.is_refused and tries[0][1].resumed_from is not None:
+        say("no save of this job can be resumed from: it begins again, from where it began")
+        return _begin_again(tries[0][0], tries[0][1], options, passed)
+    return _carry_out(proposal, passed)
 
 
 def _attempts(run_dir: str, job_id: int) -> list[tuple[str, LaunchRecord]]:
@@ -81,15 +90,41 @@ def _options(last: LaunchRecord, root: str, job_id: int, attempt: int) -> Option
     )
 
 
-def _from_newest_save(tries: Sequence[tuple[str, LaunchRecord]], options: Options) -> Proposal | None:
+def _from_newest_save(tries: Sequence[tuple[str, LaunchRecord]], options: Options) -> tuple[Proposal | None, list[str]]:
+    """(the plan from the newest save of any attempt that passes every check, why newer ones were passed over).
+
+    The plan of the newest one, refused, where none passes; None where nothing was saved.
+    """
+    passed: list[str] = []
+    refused = None
     for run_dir, _ in reversed(tries):
-        proposal = propose(Target(paths=(run_dir,)), options)
-        if "checkpoint.found" not in _refusals(proposal):
-            return proposal
-    return None
+        for path in _usable_saves(run_dir):
+            proposal = _looked_through(propose(Target(paths=(path,)), options))
+            if not proposal.is_refused or _is_over(proposal):
+                return proposal, passed
+            why = next(check.what for check in proposal.checks if check.verdict is Verdict.REFUSE)
+            passed.append(f"{os.path.basename(path)}: {why}")
+            refused = refused or proposal
+    return refused, passed
 
 
-def _begin_again(run_dir: str, first: LaunchRecord, options: Options) -> str:
+def _usable_saves(run_dir: str) -> list[str]:
+    """Newest first, those last that a resume broke from."""
+    index = Index()
+    run = run_at(run_dir, index)
+    if run is None:
+        return []
+    bad = suspects_of(run, index)
+    newest_first = sorted(run.checkpoints, key=lambda one: one.order, reverse=True)
+    usable = [one.path for one in newest_first if why_passed_over(one) is None]
+    return sorted(usable, key=bad.__contains__)[:MOST_CANDIDATES]
+
+
+def _looked_through(proposal: Proposal) -> Proposal:
+    return examined(proposal) if not proposal.is_refused and is_examined_by_default(proposal) else proposal
+
+
+def _begin_again(run_dir: str, first: LaunchRecord, options: Options, passed: Sequence[str] = ()) -> str:
     """What the job was submitted for: a resume with the same choices, or a first start."""
     if first.resumed_from is None or first.resumed_from.checkpoint is None:
         return _script(start_fresh(options.root or os.path.dirname(run_dir), options).record)
@@ -102,7 +137,7 @@ def _begin_again(run_dir: str, first: LaunchRecord, options: Options) -> str:
             num_workers=plan.batch.num_workers,
             global_batch=plan.batch.global_size,
         )
-    return _carry_out(propose(Target(paths=(first.resumed_from.checkpoint,)), options))
+    return _carry_out(propose(Target(paths=(first.resumed_from.checkpoint,)), options), passed)
 
 
 def _plan(run_dir: str) -> ResumePlan | None:
@@ -114,26 +149,36 @@ def _plan(run_dir: str) -> ResumePlan | None:
         return None
 
 
-def _carry_out(proposal: Proposal) -> str:
-    if not proposal.is_refused and is_examined_by_default(proposal):
-        proposal = examined(proposal)
+def _carry_out(proposal: Proposal, passed: Sequence[str] = ()) -> str:
+    proposal = _looked_through(proposal)
     for check in proposal.checks:
         if check.verdict is Verdict.REFUSE:
             raise Refused(f"not resumed: {check.what}", hint=sentence_case(check.remedy), checks=proposal.checks)
-    return _script(carry_out(proposal, again=True).record)
+    return _script(carry_out(_saying(proposal, passed), again=True).record, passed)
 
 
-def _note(record: LaunchRecord) -> None:
+def _note(record: LaunchRecord, passed: Sequence[str]) -> None:
     """In the root's journal, as every start."""
     came_from = record.resumed_from
-    facts = {} if came_from is None else {"from": came_from.run, "checkpoint": came_from.checkpoint}
+    facts: dict[str, object] = {}
+    if came_from is not None:
+        facts |= {"from": came_from.run, "checkpoint": came_from.checkpoint}
     what = {**record.identity, "attempt": record.attempt, "world_size": record.world_size, "backend": record.backend}
+    facts |= {"passed_over": list(passed[:8])} if passed else {}
     journal.note(journal.root_of(record.run_dir), "requeued", run=record.run_dir, who=None, **what, **facts)
 
 
-def _script(record: LaunchRecord) -> str:
+def _saying(proposal: Proposal, passed: Sequence[str]) -> Proposal:
+    """What was passed over stands among the warnings of the plan."""
+    if proposal.plan is None or not passed:
+        return proposal
+    warnings = (*proposal.plan.warnings, *(f"passed over: {words}" for words in passed))
+    return replace(proposal, plan=replace(proposal.plan, warnings=warnings))
+
+
+def _script(record: LaunchRecord, passed: Sequence[str] = ()) -> str:
     assert record.slurm is not None
-    _note(record)
+    _note(record, passed)
     return record.slurm.script
 
 

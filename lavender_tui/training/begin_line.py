@@ -5,6 +5,7 @@ Against it anybody can hold what was planned, and see whether a resumed training
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lavender_tui.model.state_shapes import BLOCKS, SAMPLES, owned_splits
@@ -12,6 +13,7 @@ from lavender_tui.training.data_state import take_state
 from lavender_tui.training.ranks import Ranks
 
 EVENT = "begin"
+NOTHING: Mapping[str, str] = {}
 MOST_SPLITS = 10_000  # more than that makes no line that is read at a glance; the positions are left out
 
 
@@ -22,9 +24,12 @@ class BeginLine:
     some of them only. And only there the script says which epoch it really trains.
     """
 
-    def __init__(self, ranks: Ranks, *, at_step: int, checkpoint: str | None) -> None:
+    def __init__(
+        self, ranks: Ranks, *, at_step: int, checkpoint: str | None, passed_over: Mapping[str, str] = NOTHING
+    ) -> None:
         self.is_told = False
         self._ranks, self._at_step, self._checkpoint = ranks, at_step, checkpoint
+        self._passed_over = dict(passed_over)
         self._lr: Any = None
         self._position: dict[str, Any] | None = None
         self._is_data_known = False
@@ -56,6 +61,7 @@ class BeginLine:
             "world_size": self._ranks.world_size,
             "positions": positions,
             "checkpoint": self._checkpoint,
+            **({"passed_over": self._passed_over} if self._passed_over else {}),
             "requests": True,  # this training reads request.json
             "logged": self._logged,  # so many lines of steps before this one are of this training
         }

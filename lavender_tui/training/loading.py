@@ -6,7 +6,7 @@ import logging
 import os
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,9 +67,12 @@ def find_checkpoint(resume_from: str | None, *, root: str, stage: str | None = N
     raise NotFound(f"no usable checkpoint{of_stage} in here", where=place, hint="Start afresh, or name a checkpoint")
 
 
-def newest_usable(run_dir: str, stage: str | None = None) -> str | None:
-    """The newest usable checkpoint of a run, what is passed over said; a known bad one only where there is no other."""
-    found = [read_checkpoint(path) for path in _checkpoint_files(run_dir)]
+def newest_usable(run_dir: str, stage: str | None = None, *, but_not: Container[str] = ()) -> str | None:
+    """The newest usable checkpoint of a run, what is passed over said; a known bad one only where there is no other.
+
+    `but_not` are paths that are out of the question.
+    """
+    found = [read_checkpoint(path) for path in _checkpoint_files(run_dir) if path not in but_not]
     bad = suspects(found, followers_of(run_dir), bad_files.remembered())
     choice = in_run(found, stage, bad=bad)
     for path, why in choice.passed_over:

@@ -84,7 +84,10 @@ class CheckpointManager:
         self._scheduler: Any = None
         self._steps, self._pace = StepCount(begin.global_step if begin else 0), Pace()
         checkpoint = begin.checkpoint if begin else None
-        self._begin_line = BeginLine(self._ranks, at_step=self._steps.value, checkpoint=checkpoint)
+        passed_over = begin.passed_over if begin else {}
+        self._begin_line = BeginLine(
+            self._ranks, at_step=self._steps.value, checkpoint=checkpoint, passed_over=passed_over
+        )
         pins = Pins(os.path.basename(self.run_dir), begin.pins if begin else None) if pin else None
         self._pins, self._reading = pins, Reading(self._ranks, pins)
         self._cadence = Cadence(every_seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from lavender_tui.errors import BadState, NotFound, UsageError
@@ -16,7 +17,7 @@ from lavender_tui.training.loading import LOG, load_checkpoint, resume_from_chec
 from lavender_tui.training.ranks import current_ranks
 from lavender_tui.training.run_record import has_ended
 from lavender_tui.training.source import check_reading, open_table
-from lavender_tui.training.started_again import own_newest
+from lavender_tui.training.started_again import from_own_saves, note_passed_over
 from lavender_tui.training.starting import StartingPoint, dataset_epoch_offset, starting_point, whole_number
 
 WEIGHTS = ("model_state_dict", "model_cfg", "stage")  # all that a new stage takes over from the stage before
@@ -29,7 +30,7 @@ class Beginning:
     `start.epoch` is the first epoch to train, 1-based; `dataset` the merged position in its data, or None;
     `checkpoint` the file that weights, moments, schedule and random generators come from, or None; `data` how the old
     run read its table; `plan` the launcher's, where it made one; `meta` all that the checkpoint holds but the states
-    of model and optimizer.
+    of model and optimizer. `passed_over`: newer saves of this very run that it could not go on from, path -> why.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Beginning:
         self.data: dict[str, Any] = dict(data or self.meta.get("data") or {})
         self.checkpoint: str | None = self.meta.get("checkpoint_path")
         self.dataset: dict[str, Any] | None = start.dataset_state
+        self.passed_over: dict[str, str] = {}
         self._model_state, self._optimizer_state = model_state, optimizer_state
 
     @classmethod
@@ -306,18 +308,36 @@ def beginning(
     """The launcher's plan if there is one; else from `resume_from` (a checkpoint, run or root); else from scratch.
 
     Where the workers of a run are started again (torchrun's --max-restarts, a requeued job) and it has saved since, it
-    goes on from that: from the plan it would train again what its newest weights have seen. `policy` ("exact",
+    goes on from that: from the plan it would train again what its newest weights have seen. A save of its own that is
+    damaged, or whose position can't be trusted, is passed over for the one before it, and said. `policy` ("exact",
     "replay-epoch", "skip-epoch") asks for another start than the checkpoint's own; a plan has one.
     """
-    own = own_newest(stage)
-    if own is not None:
-        return _from_own(own)
+    own, passed_over = from_own_saves(stage, _from_own)
+    begin = own or _from_outside(resume_from, stage, policy, passed_over)
+    begin.passed_over = passed_over
+    note_passed_over(passed_over, begin.checkpoint)
+    return begin
+
+
+def _from_outside(
+    resume_from: str | os.PathLike[str] | None,
+    stage: str | None,
+    policy: str | Policy | None,
+    passed_over: Mapping[str, str],
+) -> Beginning:
+    """From the plan, or from what the script names. Not from scratch where this run has trained something already."""
     planned = resume_plan(stage)
     if planned is not None:
         return planned
-    if resume_from is None:
-        return Beginning.fresh()
-    return Beginning.from_checkpoint(*resume_from_checkpoint(resume_from, stage=stage), policy=policy)
+    if resume_from is not None:
+        return Beginning.from_checkpoint(*resume_from_checkpoint(resume_from, stage=stage), policy=policy)
+    for path, why in passed_over.items():
+        raise BadState(
+            f"started again, it can go on from none of its own saves; the newest: {why}",
+            where=path,
+            hint="Resume it by hand, as another run: beginning anew would lose all that it has trained",
+        )
+    return Beginning.fresh()
 
 
 def _from_own(path: str) -> Beginning:

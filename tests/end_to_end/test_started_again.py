@@ -18,6 +18,7 @@ from lavender_tui.launch.record import read_launch, send_signal
 from lavender_tui.model.proof import Outcome
 from lavender_tui.resume import Options, Target, carry_out, propose
 from lavender_tui.watch.scan import scan
+from tests.training.harm import flip_a_weight
 
 
 def resume_with_restarts(chain: Chain, ranks: int) -> None:
@@ -63,6 +64,38 @@ def test_workers_started_again_go_on_from_their_own_newest_save(
     steps = [point.step for point in run.losses]
     assert steps == sorted(set(steps))
     assert run.proof is not None and run.proof.verdict is Outcome.CARRIES_ON, run.proof
+
+
+@pytest.mark.long
+def test_a_newest_save_that_is_damaged_is_passed_over_by_all_ranks(
+    make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]]
+) -> None:
+    chain = make_chain(save_seconds=0.4)
+    chain.start(2)
+    chain.wait_for_work_after_a_save(1, not_before=4)
+    chain.kill()
+    chain.wait_for_end()
+    planned = chain.newest_save()
+    resume_with_restarts(chain, 2)
+    chain.wait_for_work_after_a_save(3)
+    record = read_launch(chain.run_dir)
+    assert planned is not None and record is not None and record.leader is not None
+    workers = [one for one in members(chain.run_dir, record) if one.pid != record.leader.pid]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: no save comes between
+        if number == signal.SIGKILL:
+            newest = chain.newest_save()
+            assert newest is not None and newest.step > planned.step
+            flip_a_weight(newest.path)
+        for one in workers:
+            send_signal(one.pid, one.start_ticks, number)
+    assert chain.wait_for_end() == 0
+
+    _, second = begins(chain.run_dir)
+    assert os.path.dirname(second["checkpoint"]) == chain.run_dir and planned.step < second["at_step"] < newest.step
+    assert list(second["passed_over"]) == [newest.path] and "damaged" in second["passed_over"][newest.path]
+    assert_each_row_once(chain, planned.step, second["at_step"], expected(1))
+    with open(os.path.join(chain.run_dir, "train.log"), errors="replace") as file:
+        assert f"{newest.path}: passed over: it is damaged" in file.read()
 
 
 def assert_each_row_once(chain: Chain, planned: int, own: int, batches: list[list[int]]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch import journal
 from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
 from lavender_tui.launch.stopping import stop
 from lavender_tui.model.run import RunState
@@ -15,6 +16,7 @@ from lavender_tui.watch.scan import scan
 from tests.resume.saves import save
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import Lab
+from tests.training.harm import flip_a_weight
 
 pytestmark = pytest.mark.long  # a job that is queued again waits for some seconds
 
@@ -132,3 +134,24 @@ def test_the_next_attempt_is_prepared_once(lab: Lab, saved: str, until: Callable
     with pytest.raises(AlreadyRunning):
         go_on(first.run_dir, job_id=first.slurm.job_id, attempt=2)
     assert len(lab.runs()) == 2
+
+
+def test_a_newest_save_that_is_damaged_is_passed_over(lab: Lab, saved: str) -> None:
+    from lavender_tui.resume.requeue import go_on
+
+    first = lab.start("--train", "--save", saved)
+    lab.told(first)
+    assert first.slurm is not None and first.slurm.job_id is not None
+    assert stop(first.run_dir, kill=True).has_ended
+    (Path(first.run_dir) / "stop.json").unlink()
+    [good] = Path(first.run_dir).glob("*.pt")
+    flip_a_weight(save(first.run_dir, 7, epoch=1, epochs=3))
+    said: list[str] = []
+    assert go_on(first.run_dir, job_id=first.slurm.job_id, attempt=2, say=said.append) is not None
+    [again] = [path for path in lab.runs() if str(path) != first.run_dir]
+    plan = json.loads((again / "resume.json").read_text())
+    assert plan["source"]["checkpoint"] == str(good)
+    assert said[0].startswith("passed over: pretrain-10-00-00-0007.pt: the checkpoint is damaged")
+    assert said[0] in plan["warnings"]
+    noted = [one for one in journal.read(str(lab.root)) if one.what == "requeued"]
+    assert noted[-1].facts["passed_over"] == [said[0].removeprefix("passed over: ")]

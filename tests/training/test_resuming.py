@@ -15,6 +15,7 @@ import torch
 from lancedb.streaming import StreamingDataset
 
 from lavender_tui.errors import BadState, NotFound, UsageError
+from lavender_tui.launch import journal
 from lavender_tui.launch.record import ExitRecord, write_exit
 from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
 from lavender_tui.training import (
@@ -26,6 +27,7 @@ from lavender_tui.training import (
     run_record,
 )
 from lavender_tui.training import starting_point as start_of
+from tests.training.harm import flip_a_weight
 
 Manage = Callable[..., CheckpointManager]
 EVERYTHING = list(range(200))
@@ -423,3 +425,65 @@ def test_started_again_in_its_own_run_it_goes_on_from_what_it_saved_there(
     assert beginning(stage="sft").is_fresh, "another stage has nothing here"
     monkeypatch.setenv(count, "0")
     assert beginning().plan is not None
+
+
+def claim_too_much(path: str) -> None:
+    """One rank's state of a later save."""
+    content = torch.load(path, weights_only=True)
+    for state in content["dataset"]:
+        state["samples_consumed_per_split"] = [one + 5 for one in state["samples_consumed_per_split"]]
+        state["positions_consumed_per_split"] = state["samples_consumed_per_split"]
+    torch.save(content, path)
+
+
+def become_nan(path: str) -> None:
+    content = torch.load(path, weights_only=True)
+    next(iter(content["model_state_dict"].values())).view(-1)[0] = float("nan")
+    torch.save(content, path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [(flip_a_weight, "damaged"), (claim_too_much, "rows"), (become_nan, "holds numbers that are none")],
+)
+def test_started_again_a_save_of_its_own_that_is_refused_is_passed_over(
+    uri: str,
+    root: str,
+    plan_for: Callable[..., str],
+    harm: Callable[[str], None],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first = Script(uri, root)
+    planned = first.train(until=6)
+    plan_for(planned)
+    monkeypatch.setenv("LAVENDER_RUN_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    saves = []
+    for step in (8, 10):
+        run_record._claimed.clear()
+        saves.append(Script(uri, root).train(until=step))
+        (tmp_path / "own" / "exit.json").unlink(missing_ok=True)  # killed
+    harm(saves[1])
+    run_record._claimed.clear()
+    again = Script(uri, root)
+    assert again.begin.checkpoint == saves[0] and again.begin.global_step == 8
+    assert list(again.begin.passed_over) == [saves[1]] and why in again.begin.passed_over[saves[1]]
+    assert any(saves[1] in one.message and "passed over" in one.message for one in caplog.records)
+    again.train(until=9)
+    lines = [json.loads(line) for line in (tmp_path / "own" / "metrics.jsonl").read_text().splitlines()]
+    begun = [one for one in lines if one.get("event") == "begin"][-1]
+    assert begun["passed_over"] == again.begin.passed_over and begun["at_step"] == 8
+    [noted] = [one for one in journal.read(str(tmp_path)) if one.what == "decided"]
+    assert noted.run == str(tmp_path / "own") and os.path.basename(saves[1]) in noted.facts["why"]
+    # Where none is left: what it was started with, and never from scratch.
+    for path in sorted((tmp_path / "own").glob("*.pt")):
+        if str(path) != saves[1]:
+            harm(str(path))
+    run_record._claimed.clear()
+    assert beginning().checkpoint == planned
+    monkeypatch.delenv("LAVENDER_RESUME_PLAN")
+    with pytest.raises(BadState, match="none of its own saves"):
+        beginning()
