@@ -99,6 +99,8 @@ class AnnouncingApp(App[int]):
         """On the page in front, which dialogs may stand on."""
         page = next((one for one in reversed(self.screen_stack) if not isinstance(one, ModalScreen)), None)
         if page is None or not page.is_mounted:
+            if page is not None and self._said:  # said while the first page was being made
+                self.call_after_refresh(self._show_announcements)
             return
         from lavender_tui.tui.widgets.announcements import AnnouncementLines
 
