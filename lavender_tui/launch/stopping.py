@@ -33,6 +33,7 @@ from lavender_tui.launch.record import (
     write_exit,
     write_stop,
 )
+from lavender_tui.model import command_line
 from lavender_tui.model.plan import PLAN_NAME
 
 TICK = 0.05
@@ -89,7 +90,7 @@ def stop(
     user's, and CannotRecord where the stop can't be written down, unless `unrecorded` (or `kill`) takes that.
     """
     run_dir = os.path.abspath(run_dir)
-    record = _record(run_dir)
+    record = _record(run_dir, ["--kill"] if kill else ["--interrupt"] if interrupt else [])
     if record is not None and record.slurm is not None:
         # Its processes are wherever Slurm put them: the job is told, by what Slurm has for that.
         by_slurm = import_module("lavender_tui.launch.slurm_stop")
@@ -165,8 +166,11 @@ def saves(run_dir: str) -> set[tuple[str, int, int]]:
     return found
 
 
-def _record(run_dir: str) -> LaunchRecord | None:
-    """The run's record, if its pids mean something here; None where there is none. Raises CannotStop, NotFound."""
+def _record(run_dir: str, options: Sequence[str]) -> LaunchRecord | None:
+    """The run's record, if its pids mean something here; None where there is none. Raises CannotStop, NotFound.
+
+    `options` are those of the command that would do the same elsewhere.
+    """
     if not os.path.isdir(run_dir):
         raise NotFound("there is no such run", where=run_dir)
     record, reason = examine_launch(run_dir)
@@ -182,17 +186,21 @@ def _record(run_dir: str) -> LaunchRecord | None:
             hint=f"Stop the original, {record.run_dir}",
         )
     if record.slurm is None:
-        refuse_elsewhere(record, run_dir)
+        refuse_elsewhere(record, run_dir, options)
     return record
 
 
-def refuse_elsewhere(record: LaunchRecord, run_dir: str) -> None:
+def refuse_elsewhere(record: LaunchRecord, run_dir: str, options: Sequence[str] = ()) -> None:
     """Raise CannotStop where the recorded pids are those of another host, boot or pid namespace."""
     here = this_machine()
     if record.host != here.host:
-        raise CannotStop(
-            f"it was started on {record.host}, and this is {here.host}", where=run_dir, hint=f"Stop it on {record.host}"
-        )
+        command = command_line.stop_over_ssh(record.host, record.run_dir, *options)
+        of_several = record.nodes is not None and record.nodes > 1
+        what = f"it was started on {record.host}, and this is {here.host}"
+        if of_several:
+            what = f"its first node runs on {record.host}, and this is {here.host}: a stop there ends all its nodes"
+        hint = f"Paste: {command}" if command else f"Stop it on {record.host}"
+        raise CannotStop(what, where=run_dir, hint=hint)
     if record.boot_id != here.boot_id:
         raise CannotStop(
             "this machine was restarted since: what ran then is gone, and its pids are others' now", where=run_dir

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import unicodedata
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from lavender_tui.model.secrets import masked
 
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _MARKS = ("Mn", "Me")  # combining marks smear over the neighbouring cells of a terminal
 # As the first word they would be the shell's own.
 _RESERVED = frozenset((
@@ -26,6 +28,20 @@ def exact(words: Sequence[str]) -> str:
 def shown(words: Sequence[str]) -> str:
     """The command for a screen, a log, a document: as `exact`, with `***` for each secret."""
     return exact(masked(words))
+
+
+def stop_over_ssh(host: str, run_dir: str, *options: str) -> str | None:
+    """The command that stops a run on the host where it was started, to be pasted into a shell.
+
+    None for a name that is no host's: it stands in a file that anybody may have written, and ssh takes a word that
+    begins with a dash for an option. ssh joins its words and the shell there splits them again, so what needs quotes
+    is quoted twice.
+    """
+    if not _HOST.fullmatch(host):
+        return None
+    words = ["lavender-tui", "stop", run_dir, *options]
+    inner = exact(words)
+    return f"ssh {host} {inner}" if inner == " ".join(words) else exact(["ssh", host, inner])
 
 
 def _quoted(word: str, *, is_first: bool) -> str:

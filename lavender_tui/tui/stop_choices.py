@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lavender_tui.model import text
+from lavender_tui.model import command_line, text
 from lavender_tui.model.ending import StopAt, at_stake, save_name, stopping_words, when_words, why_no_request
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.hand import HandRun
 
 GRACEFUL, INTERRUPT, KILL, WITHDRAW, LEAVE = "graceful", "interrupt", "kill", "withdraw", ""
+COPY = "copy"  # the command that stops it where it was started
 _REQUEST_KEYS = {StopAt.NEXT_SAVE: "s", StopAt.EPOCH_END: "e"}
 _MOST_PROCESSES = 10
 _LABEL = 9
@@ -57,6 +58,7 @@ def facts(run: Run, now: float, hand: HandRun | str | None = None) -> list[list[
         return [*lines, _line("run", text.clean(run.state_reason, 300))]
     if run.is_by_hand:
         lines.append(_line("started", f"by hand{_by_whom(run, hand)}"))
+    lines += _elsewhere_lines(run)
     if needs_proof(run):
         lines += _proof_lines(hand)
     if isinstance(hand, str):
@@ -79,6 +81,24 @@ def facts(run: Run, now: float, hand: HandRun | str | None = None) -> list[list[
     if (note := _note(run)) is not None:
         lines.append(_line("note", note))
     return lines
+
+
+def command_elsewhere(run: Run) -> str | None:
+    """What stops a run of another host, pasted into a shell; None for one of this host, or of a container."""
+    if run.elsewhere is None or run.elsewhere != run.host or run.job is not None:
+        return None
+    return command_line.stop_over_ssh(run.host, run.path)
+
+
+def _elsewhere_lines(run: Run) -> list[list[Span]]:
+    """Its leading process isn't seen from here, whatever else of it is: no signal from here reaches it."""
+    if run.elsewhere is None or run.job is not None:
+        return []
+    command = command_elsewhere(run)
+    where = text.clean(run.elsewhere, 60)
+    if command is None:
+        return [_line("there", f"it was started on {where}: stop it there")]
+    return [_line("there", f"it was started on {where}; this stops all of it: {command}")]
 
 
 def _by_whom(run: Run, hand: HandRun | str | None) -> str:
@@ -151,7 +171,7 @@ def choices(run: Run, *, grace: float, now: float, is_proved: bool = True) -> li
     if not is_proved:
         return [leave]
     if not _takes_signals(run):
-        return [leave, *(_requests(run, now) if run.elsewhere is not None and run.end is None else [])]
+        return [leave, *(_elsewhere(run, now) if run.elsewhere is not None and run.end is None else [])]
     polite = [] if run.is_stopping else [_polite(run, grace), *_requests(run, now)]
     return [
         leave,
@@ -161,8 +181,16 @@ def choices(run: Run, *, grace: float, now: float, is_proved: bool = True) -> li
     ]
 
 
+def _elsewhere(run: Run, now: float) -> list[Choice]:
+    """A file reaches it over machines; a signal is sent there."""
+    copy = Choice(key="c", title="copy the command", answer=COPY, what="to paste it into a shell")
+    return [*_requests(run, now), *([copy] if command_elsewhere(run) is not None else [])]
+
+
 def _takes_signals(run: Run) -> bool:
-    """Its processes are here, or a batch system passes a signal on to them."""
+    """Its leading process is here, or a batch system passes a signal on to it."""
+    if run.elsewhere is not None and run.job is None:
+        return False
     return run.is_alive or run.state in (RunState.RUNNING, RunState.STALLED)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lavender_tui.model.command_line import exact, shown
+from lavender_tui.model.command_line import exact, shown, stop_over_ssh
 
 # Each a word of its own; together they have met every quoting rule.
 NASTY = [
@@ -62,3 +62,21 @@ def test_the_first_word_is_a_program_and_nothing_of_the_shells(program: str, tmp
 def test_secrets_are_shown_hidden_and_copied_whole() -> None:
     assert shown(["python", "t.py", "--token=abc"]) == "python t.py '--token=***'"
     assert exact(["python", "t.py", "--token=abc"]) == "python t.py --token=abc"
+
+
+@pytest.mark.parametrize("path", ["/r/run-1", "/my runs/it's run-1", "/r/$(id)", "/r/a;b"])
+def test_a_stop_over_ssh_arrives_byte_for_byte(path: str) -> None:
+    """The local shell splits it once, and the one there once more."""
+    command = stop_over_ssh("gpu-07.example", path, "--kill")
+    assert command is not None
+    local = subprocess.run(
+        ["bash", "-c", f"ssh() {{ shift; printf '%s ' \"$@\"; }}; {command}"], capture_output=True, check=True
+    )
+    there = b"lavender-tui() { printf '%s\\0' \"$@\"; }; " + local.stdout
+    words = subprocess.run(["bash", "-c", there], capture_output=True, check=True).stdout.split(b"\0")[:-1]
+    assert [os.fsdecode(word) for word in words] == ["stop", path, "--kill"]
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=touch /tmp/x", "a b", "x;y", "", "h\nost", "$(id)"])
+def test_what_is_no_host_gives_no_command(host: str) -> None:
+    assert stop_over_ssh(host, "/r/run-1") is None

@@ -41,7 +41,8 @@ def why_not() -> str | None:
 class Server:
     """One sshd, a child of the tests, and the options with which a client gets in."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, host: str | None = None, settings: Sequence[str] = ()) -> None:
+        """`host`: as on another machine of that name, with processes of its own; `settings`: further lines."""
         self.directory = directory
         for name in ("host_key", "user_key"):
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name)]
@@ -51,13 +52,15 @@ class Server:
             self.port = int(probe.getsockname()[1])
         host_key = (directory / "host_key.pub").read_text().split()
         (directory / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {host_key[0]} {host_key[1]}\n")
-        (directory / "config").write_text(CONFIG.format(port=self.port, directory=directory))
+        (directory / "config").write_text(CONFIG.format(port=self.port, directory=directory) + "\n".join(settings))
         if os.getuid() == 0:
             os.makedirs("/run/sshd", exist_ok=True)  # where sshd separates its privileges
         self._log = open(directory / "sshd.log", "wb")  # noqa: SIM115
         assert SSHD is not None
+        alone = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        named = [*alone, "sh", "-c", 'hostname "$0" && exec "$@"', host] if host is not None else []
         self._process = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", str(directory / "config")], stdin=subprocess.DEVNULL, stderr=self._log
+            [*named, SSHD, "-D", "-e", "-f", str(directory / "config")], stdin=subprocess.DEVNULL, stderr=self._log
         )
 
     def wait(self, seconds: float = 20.0) -> None:

@@ -10,7 +10,7 @@ from lavender_tui.model.ending import StopAt, StopRequest, why_no_request
 from lavender_tui.model.job import Job
 from lavender_tui.model.proof import Begin
 from lavender_tui.model.run import EndFacts, LiveProcess, LossPoint, Run, RunState
-from lavender_tui.tui.stop_choices import choices, facts, may_be_stopped, needs_proof, title
+from lavender_tui.tui.stop_choices import choices, command_elsewhere, facts, may_be_stopped, needs_proof, title
 
 NOW = 1_800_000_000.0
 SUPERVISED = (
@@ -92,9 +92,15 @@ def test_what_is_over_is_left_alone(state: RunState) -> None:
 
 def test_one_elsewhere_can_be_asked_by_a_file_but_by_no_signal() -> None:
     far = replace(RUN, state=RunState.IDLE, processes=(), elsewhere="gpu-07", host="gpu-07")
-    assert list(offered(far)) == ["n", "s", "e"]
+    assert list(offered(far)) == ["n", "s", "e", "c"]
     assert "can't be seen from here" in said(far)["host"]
-    assert not may_be_stopped(replace(far, begin=None))
+    assert said(far)["there"] == "it was started on gpu-07; this stops all of it: ssh gpu-07 lavender-tui stop /r/run-1"
+    assert command_elsewhere(far) == "ssh gpu-07 lavender-tui stop /r/run-1"
+    assert list(offered(replace(far, begin=None))) == ["n", "c"]
+    second_node = replace(far, state=RunState.RUNNING, processes=SUPERVISED)
+    assert list(offered(second_node)) == ["n", "s", "e", "c"], "ranks are here, and what leads them isn't"
+    container = replace(far, begin=None, elsewhere="another container on gpu-07")
+    assert not may_be_stopped(container) and "stop it there" in said(container)["there"]
 
 
 def test_one_that_was_started_by_hand_is_stopped_only_on_a_proof() -> None:

@@ -38,7 +38,7 @@ class StopBox(ModalScreen["str | None"]):
     COMPONENT_CLASSES = INKS
     BINDINGS = [  # noqa: RUF012
         ("n,escape,enter,q", f"choose('{LEAVE}')", "No"),
-        *((key, f"press('{key}')", key) for key in "yseiK"),
+        *((key, f"press('{key}')", key) for key in "yseicK"),
     ]
 
     def __init__(self, run: Run, *, grace: float) -> None:

@@ -51,9 +51,12 @@ class StopActions(Screen[None], inherit_bindings=False):
             self.app.push_screen(StopBox(run, grace=self.lavender.grace_seconds), partial(self._stop_answered, run))
 
     def _stop_answered(self, run: Run, answer: str | None) -> None:
-        from lavender_tui.tui.stop_choices import INTERRUPT, KILL, WITHDRAW
+        from lavender_tui.tui.stop_choices import COPY, INTERRUPT, KILL, WITHDRAW, command_elsewhere
 
-        if not answer:
+        if answer == COPY:
+            command = command_elsewhere(run) or ""
+            self.lavender.copy(command, command)
+        elif not answer:
             words = "It has ended" if answer is None else "Left as it is"
             self.notify(clean(run.title, 80), title=words, markup=False)
         elif answer == WITHDRAW or answer in set(StopAt):
