@@ -81,8 +81,8 @@ def _question(run_dir: str, run: Run | None, how: str) -> str:
     if run is None or not run.is_alive:
         return f"{verb} {name}?"
     stake = at_stake(run, time.time())
-    known_as = f"Slurm {run.job.called}" if run.job is not None else f"pid {run.pid}"
-    where = f"{clean(run.host, 60)}, {known_as}" if run.host and run.job is None else known_as
+    known_as = f"Slurm {run.job.called}" if run.job is not None and run.is_slurms else f"pid {run.pid}"
+    where = f"{clean(run.host, 60)}, {known_as}" if run.host and not run.is_slurms else known_as
     number = f", {plural(len(run.processes), 'process', 'processes')}" if run.processes else ""
     lost = stake.when_asked if not how else stake.work
     return f"{verb} {name} ({where}{number})? Lost: {lost}."

@@ -63,7 +63,7 @@ def _our_record(run_dir: str) -> LaunchRecord:
 
 
 def _refuse_ended(run_dir: str, record: LaunchRecord) -> None:
-    is_gone = record.slurm is None and record.is_here and not record.is_alive
+    is_gone = record.leader is not None and record.is_here and not record.is_alive
     if is_gone or os.path.lexists(os.path.join(run_dir, EXIT)):
         raise CannotStop("it isn't running: nobody would read the request", where=run_dir)
 

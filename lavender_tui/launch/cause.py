@@ -32,18 +32,26 @@ _SECONDARY = re.compile(
     r"|connectFullMesh failed|SignalException|Timed out waiting|operation timeout|Connection refused"
 )
 # torchrun puts "[default0]:" before a line of rank 0, torch itself "[rank0]:".
-_PREFIXES = re.compile(r"^(?:\[[A-Za-z_]+[0-9]+\]:\s?)+")
+# srun's label stands before that where several nodes print into one log.
+_PREFIXES = re.compile(r"^(?:\s*[0-9]{1,5}: (?=\[[A-Za-z_]+[0-9]+\]:))?(?:\[[A-Za-z_]+[0-9]+\]:\s?)+")
+_ROOT_CAUSE = "Root Cause (first observed failure)"
+_LABEL = re.compile(r"^(\s*[0-9]{1,5}: )" + re.escape(_ROOT_CAUSE), re.MULTILINE)
 _ERROR_LINE = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|[A-Z]\w+)\b.*")
 
 
 @dataclass(frozen=True, slots=True)
 class RankFailure:
-    """The failure that torchrun saw first; a negative exit code is a signal."""
+    """The failure that torchrun saw first; a negative exit code is a signal.
+
+    `time` is torchrun's own text, which sorts; `error_file` the end of the path that it names.
+    """
 
     rank: int
     local_rank: int | None
     exit_code: int | None
     pid: int | None = None
+    time: str = ""
+    error_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,14 @@ class ErrorFile:
     traceback: tuple[str, ...]
     order: tuple[int, int]
     is_secondary: bool
+
+    def is_of(self, failure: RankFailure) -> bool:
+        """Ranks of several nodes have the same number on their node."""
+        if failure.error_file is not None:
+            return _end_of(self.path) == failure.error_file
+        if self.rank is not None:
+            return self.rank == failure.rank
+        return self.local_rank == failure.local_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +110,16 @@ def examine(
         told = f"{told}; the {orphans} processes that it left were told to save and end" if orphans else told
         return Failure(words=told)
     seen = rank_failures(run_dir)
-    # What torchrun itself ended, while it was still on its way out, failed by its own error.
-    killed = {one.local_rank for one in seen if one.exit_code is not None and one.exit_code < 0} - _ended_by_agent(seen)
-    told_by = [one for one in newest_error_files(run_dir) if one.local_rank not in killed]
+    files = newest_error_files(run_dir)
+    told_by = [one for one in files if not any(one.is_of(rank) and _is_killed(run_dir, rank, files) for rank in seen)]
     first = _first(run_dir, seen, told_by)
-    own = next((one for one in told_by if first is not None and one.local_rank == first.local_rank), None)
-    if first is not None and own is None and first.exit_code is not None and first.exit_code < 0:
+    if first is not None and first.exit_code is not None and _is_killed(run_dir, first, files):
         words = f"rank {first.rank} was {describe_signal(-first.exit_code, kills, first.pid)}"
         return Failure(words=words, rank=first.rank, where=_output_of(run_dir, first))
     if first is None and told_by:
         # torchrun itself had no time to report: the file that was written first.
         return _told(run_dir, None, told_by[0])
-    if first is not None and own is not None:
+    if first is not None and (own := next((one for one in told_by if one.is_of(first)), None)):
         return _told(run_dir, first, own)
     if first is None and code is None:
         return _by_last_lines(run_dir)
@@ -132,36 +146,44 @@ def _by_last_lines(run_dir: str) -> Failure | None:
     return None
 
 
-def _ended_by_agent(seen: Sequence[RankFailure]) -> set[int | None]:
-    """The ranks that died of what torchrun sends to all others when one is gone: TERM, and KILL after a while."""
-    return {one.local_rank for one in seen if one.exit_code in (-signal.SIGTERM, -signal.SIGKILL)}
+# What torchrun sends to all others when a rank is gone, and what the libraries' threads make of an exception.
+_AFTERWARDS = (-signal.SIGTERM, -signal.SIGKILL, -signal.SIGABRT)
+
+
+def _is_killed(run_dir: str, one: RankFailure, files: Sequence[ErrorFile]) -> bool:
+    """Did a signal end it, and not an error of its own, on the way out from which it got one?"""
+    if one.exit_code is None or one.exit_code >= 0:
+        return False
+    if one.exit_code in _AFTERWARDS and any(file.is_of(one) for file in files):
+        return False
+    return one.exit_code != -signal.SIGABRT or _last_traceback_of(run_dir, one, own_alone=True) is None
 
 
 def _first(run_dir: str, seen: Sequence[RankFailure], told_by: Sequence[ErrorFile]) -> RankFailure | None:
     """The failure that the others followed from.
 
-    torchrun compares whole seconds, so that what it calls the root cause may be a rank that only lost its neighbour. A
-    rank that died of a signal that torchrun didn't send, or that raised an error of its own first, comes before it.
+    torchrun compares whole seconds, and on several nodes each agent only its own ranks, so that what it calls the root
+    cause may be a rank that only lost its neighbour. A rank that died of a signal that torchrun didn't send, or that
+    raised an error of its own first, comes before it.
     """
 
     def is_secondary(one: RankFailure) -> bool:
-        if (file := by_rank.get(one.local_rank)) is not None:
+        if (file := next((file for file in told_by if file.is_of(one)), None)) is not None:
             return file.is_secondary
+        if one.exit_code == -signal.SIGTERM:
+            return True
         found = _last_traceback_of(run_dir, one) if one.exit_code == 1 else None
         return found is not None and _SECONDARY.search(found.head) is not None
 
     if not seen:
         return None
     root = seen[0]
-    by_rank: dict[int | None, ErrorFile] = {one.local_rank: one for one in told_by}
-    own = by_rank.get(root.local_rank)
-    if (root.exit_code == -signal.SIGTERM and own is None) or is_secondary(root):
-        others = [one for one in seen if one.exit_code is not None and one.exit_code not in (-15, root.exit_code)]
-        if killed := [one for one in others if one.exit_code is not None and one.exit_code < 0]:
-            return killed[0]
-    if told_by and told_by[0] is not own and not told_by[0].is_secondary:
-        return next((one for one in seen if one.local_rank == told_by[0].local_rank), root)
-    return root
+    killed = [one for one in seen if one.exit_code != -signal.SIGTERM and _is_killed(run_dir, one, told_by)]
+    if killed and is_secondary(root):
+        return killed[0]
+    if told_by and not told_by[0].is_of(root) and not told_by[0].is_secondary:
+        return next((one for one in seen if told_by[0].is_of(one)), root)
+    return next((one for one in seen if not is_secondary(one)), root)
 
 
 def _told(run_dir: str, failure: RankFailure | None, file: ErrorFile) -> Failure:
@@ -188,7 +210,7 @@ def _by_traceback(run_dir: str, failure: RankFailure | None, code: int | None) -
     be why.
     """
     exit_code = failure.exit_code if failure is not None and failure.exit_code is not None else code
-    found = _last_traceback_of(run_dir, failure) if exit_code == 1 else None
+    found = _last_traceback_of(run_dir, failure) if exit_code in (1, -signal.SIGABRT) else None
     if failure is None:
         if found is None:
             return None
@@ -233,9 +255,23 @@ def rank_failure(run_dir: str) -> RankFailure | None:
 
 
 def rank_failures(run_dir: str) -> list[RankFailure]:
-    """Every rank in that table, the root cause first."""
-    text = _tail(os.path.join(run_dir, LOG))
-    others, found, root = text.rpartition("Root Cause (first observed failure)")
+    """Every rank in that table, the root cause first; of the agents of several nodes the earliest root cause."""
+    tables = [_table(text) for text in _agents(_tail(os.path.join(run_dir, LOG)))]
+    roots = sorted((table[0] for table in tables if table), key=lambda one: one.time)
+    return [*roots, *(one for table in tables for one in table[1:])]
+
+
+def _agents(text: str) -> list[str]:
+    """What each agent printed, where `srun --label` says which did; else all of it."""
+    labels = sorted(set(_LABEL.findall(text)))
+    if not labels:
+        return [text]
+    lines = text.splitlines()
+    return ["\n".join(line[len(label) :] for line in lines if line.startswith(label)) for label in labels]
+
+
+def _table(text: str) -> list[RankFailure]:
+    others, found, root = text.rpartition(_ROOT_CAUSE)
     if not found:
         return []
     _, found, others = others.rpartition("Failures:")
@@ -246,6 +282,7 @@ def rank_failures(run_dir: str) -> list[RankFailure]:
 def _failure(entry: str) -> RankFailure | None:
     rank = re.search(r"rank\s*:\s*([0-9]{1,9})(?:\s*\(local_rank:\s*([0-9]{1,9})\))?", entry)
     code = re.search(r"exitcode\s*:\s*(-?[0-9]{1,9})(?:\s*\(pid:\s*([0-9]{1,9})\))?", entry)
+    began, path = re.search(r"time\s*:\s*(\S+)", entry), re.search(r"error_file\s*:\s*(/.*)", entry)
     if not rank:
         return None
     return RankFailure(
@@ -253,7 +290,14 @@ def _failure(entry: str) -> RankFailure | None:
         local_rank=int(rank[2]) if rank[2] else None,
         exit_code=int(code[1]) if code else None,
         pid=int(code[2]) if code and code[2] else None,
+        time=began[1] if began else "",
+        error_file=_end_of(path[1].rstrip()) if path else None,
     )
+
+
+def _end_of(path: str) -> str:
+    """Agent, attempt, rank and name: the run may have been moved since."""
+    return os.sep.join(path.split(os.sep)[-4:])
 
 
 # What the ranks wrote
@@ -287,11 +331,11 @@ def _error_file(path: str) -> ErrorFile | None:
         written = os.stat(path).st_mtime_ns
     except OSError:
         return None
-    ranks = set(_TORCH_RANK.findall(_tail(os.path.join(os.path.dirname(path), "stderr.log"))))
+    ranks = _ranks_in(os.path.join(os.path.dirname(path), "stderr.log"))
     return ErrorFile(
         path=path,
         local_rank=int(local_rank),
-        rank=int(ranks.pop()) if len(ranks) == 1 else None,
+        rank=ranks.pop() if len(ranks) == 1 else None,
         exception=exception,
         traceback=_traceback_lines(callstack.splitlines()),
         # torch writes whole seconds; within one of them the file's own time tells more.
@@ -326,13 +370,13 @@ class _Found:
     where: str
 
 
-def _last_traceback_of(run_dir: str, failure: RankFailure | None) -> _Found | None:
+def _last_traceback_of(run_dir: str, failure: RankFailure | None, *, own_alone: bool = False) -> _Found | None:
     """The last traceback in the failed rank's own output, newest attempt first; then in the log."""
     candidates = []
     if failure is not None:
         found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
         candidates = sorted(found, key=_attempt_of, reverse=True)
-    for path in [*candidates, os.path.join(run_dir, LOG)]:
+    for path in [*candidates, *(() if own_alone else (os.path.join(run_dir, LOG),))]:
         text = _tail(path)
         if head := last_traceback(text, skip_launcher=failure is not None or path.endswith(LOG)):
             return _Found(head, _lines_before(text, head), os.path.relpath(path, run_dir))
@@ -347,7 +391,15 @@ def _output_of(run_dir: str, failure: RankFailure) -> str | None:
 
 
 def _is_of(path: str, failure: RankFailure) -> bool:
-    return os.path.basename(os.path.dirname(path)) == str(failure.local_rank)
+    """By the rank on its node; where the output says which rank it is of all, by that as well."""
+    if os.path.basename(os.path.dirname(path)) != str(failure.local_rank):
+        return False
+    told = _ranks_in(path)
+    return not told or failure.rank in told
+
+
+def _ranks_in(path: str) -> set[int]:
+    return {int(rank) for rank in _TORCH_RANK.findall(_tail(path))}
 
 
 def _attempt_of(path: str) -> int:

@@ -142,7 +142,8 @@ def build(
     )
     if fitted.engine is not slurm:
         return launch
-    return replace(launch, script=slurm.script(fitted.command, fitted.topology, env, source.cwd))
+    script = slurm.script(fitted.command, fitted.topology, env, source.cwd)
+    return replace(launch, script=script, max_restarts=fitted.topology.max_restarts)
 
 
 def notes(

@@ -24,11 +24,13 @@ def is_alive(run_dir: str) -> bool:
     which may take 15 s; where nobody answers it is taken to live.
     """
     record = read_launch(run_dir)
-    if record is not None and record.slurm is not None and record.leader is None:
+    if record is None or not belongs_here(record, run_dir):
+        return False
+    if record.slurm is not None and not record.is_alive:
         from lavender_tui.launch.slurm_living import why_alive
 
-        return belongs_here(record, run_dir) and why_alive(run_dir, record) is not None
-    if record is None or not belongs_here(record, run_dir) or not record.is_alive:
+        return why_alive(run_dir, record) is not None
+    if not record.is_alive:
         return False
     return (record.leader is not None and record.leader.is_alive) or read_exit(run_dir) is None
 

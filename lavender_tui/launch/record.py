@@ -27,6 +27,7 @@ from lavender_tui.launch.identity import (
     start_ticks,
 )
 from lavender_tui.launch.journal import person
+from lavender_tui.launch.slurm_job import SlurmJob, job_of, surrounding_job
 from lavender_tui.model.failure import failure_of
 from lavender_tui.model.run import EndFacts, Lineage
 from lavender_tui.model.secrets import holds_secrets
@@ -88,17 +89,6 @@ class ProcessId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmJob:
-    """The job that a run is known by; until `sbatch` has answered it has no `job_id`, and is found by its `name`."""
-
-    job_id: int | None
-    name: str  # carries the run's id
-    script: str
-    stdout: str
-    cluster: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
     """Where torchrun's agents of several hosts meet: `nnodes` as torchrun takes it, such as "2" or "1:4"."""
 
@@ -115,7 +105,8 @@ class LaunchRecord:
     `environment` what of the calling shell's variables may be recorded (launch/environment.py). Words that hold
     secrets are kept, for without them nothing could be resumed: the file is its owner's alone then, and screens hide
     them.
-    A run with a `slurm` job may have no leader: where its processes will be isn't known when it is submitted.
+    A run that we submitted as a job has no leader: where its processes will be isn't known then. A training of a job
+    that somebody else submitted has both: see `is_job_by_hand`. `attempt` counts the starts of a job from 1.
     """
 
     run_id: str
@@ -140,6 +131,7 @@ class LaunchRecord:
     environment: Mapping[str, str] = field(default_factory=dict)
     started_by: str | None = None  # user@host, as the environment of the launcher says
     nodes: int | None = None  # how many hosts take part; None where one does, or nobody said
+    max_restarts: int | None = None  # of the ranks of a job, as it was asked for beside the command
     rdzv: Rendezvous | None = None
     schema: int = SCHEMA
 
@@ -161,6 +153,18 @@ class LaunchRecord:
         if self.leader is None and self.slurm is not None:
             return {"job_id": self.slurm.job_id}
         return {"pid": self.leader.pid if self.leader is not None else None}
+
+    @property
+    def is_job_by_hand(self) -> bool:
+        """Does it train in a job of Slurm that we didn't submit?"""
+        return self.slurm is not None and self.leader is not None
+
+    @property
+    def job_key(self) -> str:
+        """The same for all runs of one job; "" for a run without one. What we submit has a name of its own."""
+        if self.slurm is None:
+            return ""
+        return f"{self.slurm.cluster or ''}/{self.slurm.job_id}" if self.is_job_by_hand else self.slurm.name
 
     @property
     def is_here(self) -> bool:
@@ -322,7 +326,7 @@ def _examine(path: str, build: Callable[[dict[str, Any]], _Record]) -> tuple[_Re
 
 def _launch(document: dict[str, Any]) -> LaunchRecord:
     supervisor, came_from = document.get("supervisor"), document.get("resumed_from")
-    slurm = None if document.get("slurm") is None else _slurm(document["slurm"])
+    slurm = None if document.get("slurm") is None else job_of(document["slurm"])
     return LaunchRecord(
         run_id=fields.text(document, "run_id"),
         run_dir=fields.text(document, "run_dir"),
@@ -345,6 +349,7 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
         environment=fields.table(document.get("environment", {})),
         started_by=fields.optional(document, "started_by", fields.text),
         nodes=fields.optional(document, "nodes", fields.whole),
+        max_restarts=fields.optional(document, "max_restarts", fields.whole),
         rdzv=None if document.get("rdzv") is None else _rendezvous(document["rdzv"]),
         slurm=slurm,
     )
@@ -353,21 +358,6 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
 def _leader(value: Any, slurm: SlurmJob | None) -> ProcessId | None:
     """Only what Slurm started may lack one."""
     return None if value is None and slurm is not None else _process(value, "leader")
-
-
-def _slurm(value: Any) -> SlurmJob:
-    if not isinstance(value, dict):
-        raise fields.Foreign("`slurm` is no object")
-    job_id = value.get("job_id")
-    if job_id is not None and (type(job_id) is not int or not 0 < job_id < 1 << 32):
-        raise fields.Foreign("`job_id` is no job's")
-    return SlurmJob(
-        job_id=job_id,
-        name=fields.text(value, "name"),
-        script=fields.text(value, "script"),
-        stdout=fields.text(value, "stdout"),
-        cluster=fields.optional(value, "cluster", fields.text),
-    )
 
 
 def _stop(document: dict[str, Any]) -> StopRecord:
@@ -432,6 +422,7 @@ def describe_this_process(
     under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
     pid = os.getppid() if under_torchrun else os.getpid()
     machine, stat = this_machine(), process_stat(pid)
+    job, attempt = surrounding_job() or (None, 1)
     return LaunchRecord(
         run_id=run_id or os.environ.get("LAVENDER_RUN_ID") or new_run_id(run_dir),
         run_dir=os.path.abspath(run_dir),
@@ -448,6 +439,8 @@ def describe_this_process(
         resumed_from=resumed_from,
         environment=environment.recorded(),
         started_by=person(),
+        slurm=job,
+        attempt=attempt,
     )
 
 

@@ -122,7 +122,7 @@ def literal(path: str) -> str:
 def _by_torchrun(command: Command, topology: Topology) -> bool:
     if topology.is_in_command and command.kind is not Kind.TORCHRUN:
         return False
-    return topology.world_size > 1 or command.kind is Kind.TORCHRUN
+    return topology.world_size > 1 or command.kind is Kind.TORCHRUN or bool(topology.max_restarts)
 
 
 def _words(command: Command, topology: Topology, nodes: int) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def submit(launch: Launch, run_dir: str, **facts: Any) -> LaunchRecord:
     assert launch.script is not None
     run_id = facts["run_id"]
     script_path = os.path.join(run_dir, SCRIPT)
-    job = SlurmJob(job_id=None, name=job_name(run_id), script=script_path, stdout=stdout_of(run_dir))
+    job = SlurmJob(job_id=None, name=job_name(run_id), script=script_path, stdout=stdout_of(run_dir), uid=os.getuid())
     record = _record(launch, run_dir, job=job, attempt=1, **facts)
     _prepare(record, launch.script)
     # What is set for the training is set for the whole job, each further attempt too; secrets stand nowhere else.
@@ -201,6 +201,7 @@ def _record(
         environment=environment_rules.recorded(_environment()),
         started_by=person(),
         nodes=_nodes_asked(launch.argv),
+        max_restarts=launch.max_restarts,
         host=machine.host,
         boot_id=machine.boot_id,
         pid_namespace=machine.pid_namespace,

@@ -25,6 +25,7 @@ from lavender_tui.launch import cause
 from lavender_tui.launch.files import EXIT, STOP, encode, read_document, write_atomically
 from lavender_tui.launch.record import GOES_ON
 from lavender_tui.launch.slurm_state import query_environment, requeue_codes
+from lavender_tui.model.failure import Failure
 
 REQUEUE_CODE = 99
 GRAIN_SECONDS = 90.0  # Slurm's signal comes up to a minute early, and a save takes its time
@@ -46,10 +47,11 @@ class JobLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """`stop` and `error` as in `exit.json`; `asks_again`: the script has to ask for its place in the queue."""
+    """`stop`, `error` and `failure` as in `exit.json`; `asks_again`: it has to ask for its place in the queue."""
 
     stop: Mapping[str, Any] | None = None
     error: str | None = None
+    failure: Failure | None = None
     asks_again: bool = False
 
 
@@ -87,7 +89,8 @@ def decide(run_dir: str, code: int, job: JobLine, *, attempt: int, signal_second
             return Ending(stop=_by_slurm("its time limit was near"), asks_again=True)
         if code != 0:
             why = "its time limit came before its first save; queued again it would get no further"
-            return Ending(error=_cause(run_dir, code) or why)
+            failure = _failure(run_dir, code)
+            return Ending(error=failure.words if failure is not None else why, failure=failure)
     if said.get("status") == "stopped":
         return Ending(stop={"who": str(said.get("by") or "a signal")[:40], "how": "graceful", "why": None})
     return _by_itself(run_dir, code)
@@ -104,12 +107,13 @@ def _by_slurm(why: str) -> dict[str, Any]:
 
 
 def _by_itself(run_dir: str, code: int) -> Ending:
-    return Ending(error=_cause(run_dir, code) if code else None)
+    failure = _failure(run_dir, code) if code else None
+    return Ending(error=failure.words if failure is not None else None, failure=failure)
 
 
-def _cause(run_dir: str, code: int) -> str | None:
+def _failure(run_dir: str, code: int) -> Failure | None:
     try:
-        return cause.find(run_dir, code)
+        return cause.examine(run_dir, code)
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -178,6 +182,7 @@ def _record(run_dir: str, code: int, ending: Ending, wall_seconds: int) -> None:
         "stop": ending.stop,
         "killed": False,
         "error": ending.error,
+        "failure": ending.failure.to_json() if ending.failure is not None else None,
         "wall_s": wall_seconds,
     }
     try:

@@ -22,6 +22,7 @@ END = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slurm_end.py")
 # sbatch takes the words of an #SBATCH line apart by rules of its own: only plain ones go there.
 _PLAIN = re.compile(r"--?[A-Za-z][-A-Za-z]*(=[-A-Za-z0-9_.,:@/+*\[\]()&|]+)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+WAIT_SECONDS = 60  # and the time that a save before the time limit has: so long the other nodes may live on
 _FIRST_PORT, _PORTS = 20_000, 12_000  # below the range from which the kernel gives ports to others
 
 
@@ -149,7 +150,8 @@ def _training(job: JobScript) -> list[str]:
     # An agent that ends early must not take the others' last save with it: --kill-on-bad-exit=0.
     srun = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=0"]
     if job.nodes > 1:
-        srun.append("--label")
+        # But it must end them some day: what waits for a lost node may wait for ever. Later than any signal of Slurm's.
+        srun += ["--label", f"--wait={job.signal_seconds + WAIT_SECONDS}"]
     return [
         f"{quoted((*srun, *job.words))} &",
         "training=$!",

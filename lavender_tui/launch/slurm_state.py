@@ -2,6 +2,7 @@
 
 Polite to the controller: one call at a time, own jobs only (the controller filters by user, and by nothing else).
 `squeue --json` before 23.11 sends every job of everybody whatever filter it is given, so that its text is taken there.
+Both were compared, state by state, on 24.11.
 Every call has a time limit: a frozen controller is waited for 10 s by the programs themselves.
 """
 
@@ -12,49 +13,90 @@ import os
 import pwd
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from lavender_tui.errors import LavenderError
-from lavender_tui.model.job import Job
+from lavender_tui.launch.slurm_job import SlurmJob
+from lavender_tui.model.job import WAITING, Job
 from lavender_tui.model.text import clean
 
 TIMEOUT_SECONDS = 15.0
 FIRST_FILTERED_JSON = (23, 11)
 # The name comes last: whatever it holds, the fields before it are whole.
-_FIELDS = ("JobID", "State", "Reason", "exit_code", "RestartCnt", "EndTime", "NodeList", "Name")
-_QUEUE_FORMAT = ",".join(f"{name}:{240 if name in ('NodeList', 'Name', 'Reason') else 24}|" for name in _FIELDS)
-_ACCOUNT_FORMAT = "JobID,State,ExitCode,NodeList,JobName"
+_FIELDS = (
+    "JobID", "State", "Reason", "exit_code", "RestartCnt", "StartTime", "EndTime", "Cluster", "NodeList", "Name",
+)  # fmt: skip
+_WIDE = ("NodeList", "Name", "Reason", "Cluster")
+_QUEUE_FORMAT = ",".join(f"{name}:{240 if name in _WIDE else 24}|" for name in _FIELDS)
+_NO_NODES = ("", "(null)", "None assigned")
+_ACCOUNT_FIELDS = ("JobID", "State", "ExitCode", "NodeList", "Start", "JobName")
 
 
 class ControllerAway(LavenderError):
     """Slurm doesn't answer, or answers with an error: nothing is known of any job."""
 
 
-def ask(ids: Iterable[int] = (), names: Iterable[str] = (), *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Job]:
-    """What is known of the jobs, by name where asked by name, else by number as text; the unknown are left out.
+class NotInstalled(ControllerAway):
+    """Slurm's programs aren't on this machine."""
 
-    Raises ControllerAway where the queue can't be asked.
+
+def ask(jobs: Iterable[SlurmJob], *, timeout: float = TIMEOUT_SECONDS) -> dict[SlurmJob, Job]:
+    """What is known of the jobs; those that Slurm doesn't know are left out.
+
+    Another user's job, and one of another cluster than the one that answers here, is not asked for: a number says
+    nothing there. `Job.unasked` says so. Raises ControllerAway where the queue can't be asked.
     """
-    wanted, called = {str(job_id) for job_id in ids}, set(names)
-    if not wanted and not called:
-        return {}
-    found: dict[str, Job] = {}
-    for name, job in _queue(timeout):
-        if str(job.job_id) in wanted:
-            found[str(job.job_id)] = job
-        if name in called:
-            found[name] = job
-    left = wanted - found.keys()
+    jobs = list(jobs)
+    told = {job: Job(job_id=job.job_id, unasked=why) for job in jobs if (why := _why_unasked(job, timeout)) is not None}
+    wanted = [job for job in jobs if job not in told]
+    if not wanted:
+        return told
+    by_id, by_name = _both_ways(_queue(timeout))
+    for job in wanted:
+        found = by_id.get(job.job_id) if job.job_id is not None else by_name.get(job.name)
+        if found is not None and job.cluster in (None, found.cluster or job.cluster):
+            told[job] = found
+    left = {job.job_id: job for job in wanted if job not in told and job.job_id is not None}
     if left:
-        found.update(_accounted(sorted(left), timeout))
-    return found
+        told.update({left[number]: facts for number, facts in _accounted(left, timeout).items()})
+    return told
+
+
+def _both_ways(queue: Iterable[Job]) -> tuple[dict[int | None, Job], dict[str | None, Job]]:
+    """By number, and by name: the last of several."""
+    found = list(queue)
+    return {job.job_id: job for job in found}, {job.name: job for job in found}
+
+
+def _why_unasked(job: SlurmJob, timeout: float) -> str | None:
+    if job.uid is not None and job.uid != os.getuid():
+        return f"it belongs to {_user(str(job.uid))}, and only own jobs are asked for"
+    here = answering_cluster(timeout) if job.cluster is not None else None
+    if here is not None and job.cluster != here:
+        return f"it is of cluster {clean(job.cluster, 60)}, and {clean(here, 60)} answers here"
+    return None
+
+
+def answering_cluster(timeout: float = TIMEOUT_SECONDS) -> str | None:
+    """The name of the cluster that is asked without a word about one; None where it has none. Asked for once.
+
+    Raises ControllerAway.
+    """
+    return _cluster_of(os.environ.get("SLURM_CONF"), timeout)
+
+
+@lru_cache(maxsize=4)
+def _cluster_of(configuration: str | None, timeout: float) -> str | None:
+    found = re.search(r"^ClusterName\s*=\s*(\S+)", _call(("scontrol", "show", "config"), timeout), re.MULTILINE)
+    return found[1] if found else None
 
 
 def find_by_name(name: str) -> int | None:
     """The number of the own job of that name, the newest if there are several. Raises ControllerAway."""
-    ids = [job.job_id for known, job in _queue(TIMEOUT_SECONDS) if known == name and job.job_id is not None]
+    ids = [job.job_id for job in _queue(TIMEOUT_SECONDS) if job.name == name and job.job_id is not None]
     return max(ids, default=None)
 
 
@@ -72,45 +114,67 @@ def requeue_codes(configuration: str) -> frozenset[int]:
 # The queue
 
 
-def _queue(timeout: float) -> list[tuple[str, Job]]:
-    """(name, facts) of every own job that the controller remembers."""
+def _queue(timeout: float) -> list[Job]:
+    """Every own job that the controller remembers."""
     mine = ("--user", str(os.getuid()), "--states=all")
     if version() >= FIRST_FILTERED_JSON:
         return from_json(_call(("squeue", *mine, "--json"), timeout))
     return from_text(_call(("squeue", *mine, "--noheader", "--Format", _QUEUE_FORMAT), timeout))
 
 
-def from_text(text: str) -> list[tuple[str, Job]]:
+def from_text(text: str) -> list[Job]:
     """The lines of `squeue --Format` as we ask for them; one that isn't whole is passed over."""
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|", len(_FIELDS) - 1)]
         if len(fields) < len(_FIELDS) or not fields[0].isdigit():
             continue
-        number, state, reason, status, restarts, ended, nodes, name = fields
-        code, signal = _status(_number(status) or 0)
+        number, state, reason, status, restarts, started, ended, cluster, nodes, name = fields
+        code, signal = _written_status(status)
         facts = Job(
             job_id=int(number),
+            name=name.rstrip("|").strip(),
             state=clean(state, 30),
             reason=clean(reason, 240),
             nodes=clean(nodes, 240) or None,
             exit_code=code,
             signal=signal,
             restarts=_number(restarts) or 0,
+            started_at=_number(started),
             ended_at=_number(ended),
+            cluster=cluster if cluster not in ("", "N/A") else None,
         )
-        found.append((name.rstrip("|").strip(), facts))
+        found.append(_plausible(facts))
     return found
 
 
-def from_json(text: str) -> list[tuple[str, Job]]:
+def _written_status(text: str) -> tuple[int | None, int | None]:
+    """A raw wait status (22.05), or `7:0` (24.11)."""
+    code, colon, number = text.partition(":")
+    if colon:
+        signal = _number(number) or None
+        return None if signal else _number(code), signal
+    return _status(_number(text) or 0)
+
+
+def _plausible(job: Job) -> Job:
+    """Of a job that is not over Slurm tells when it will start and end at the latest, and the code of no end."""
+    if job.is_waiting:
+        return replace(job, started_at=None, ended_at=None, exit_code=None, signal=None)
+    if job.is_active:
+        return replace(job, ended_at=None, exit_code=None, signal=None)
+    never_ran = job.state == "FAILED" and job.nodes is None
+    return replace(job, exit_code=None, signal=None) if never_ran else job
+
+
+def from_json(text: str) -> list[Job]:
     """The document of `squeue --json`, of 22.05 and of 23.11 and later. Raises ControllerAway for an error in it."""
     try:
         document = json.loads(text)
         errors, jobs = document.get("errors"), document["jobs"]
         if errors:
             raise ControllerAway(f"Slurm doesn't answer ({clean(str(_what(errors[0])), 200)})")
-        return [(str(job.get("name", "")), _job(job)) for job in jobs if isinstance(job, dict)]
+        return [_job(job) for job in jobs if isinstance(job, dict)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ControllerAway(f"what Slurm answers can't be read ({type(error).__name__})") from error
 
@@ -123,8 +187,9 @@ def _job(job: Mapping[str, Any]) -> Job:
     states = job.get("job_state")
     states = [states] if isinstance(states, str) else [str(one) for one in states or ()]
     code, signal = _ended(job.get("exit_code"))
-    return Job(
+    facts = Job(
         job_id=_plain_number(job.get("job_id")),
+        name=str(job.get("name") or ""),
         # Flags follow the state: COMPLETING and REQUEUED say more than the state before them.
         state=clean(
             next((one for one in states if one in ("COMPLETING", "REQUEUED")), states[0] if states else ""), 30
@@ -134,8 +199,11 @@ def _job(job: Mapping[str, Any]) -> Job:
         exit_code=code,
         signal=signal,
         restarts=_plain_number(job.get("restart_cnt")) or 0,
+        started_at=_plain_number(job.get("start_time")) or None,
         ended_at=_plain_number(job.get("end_time")) or None,
+        cluster=str(job.get("cluster") or "") or None,
     )
+    return _plausible(facts)
 
 
 def _ended(value: Any) -> tuple[int | None, int | None]:
@@ -154,22 +222,23 @@ def _plain_number(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 40 else None
 
 
-def _status(status: int) -> tuple[int, int | None]:
-    return status >> 8, (status & 0x7F) or None
+def _status(status: int) -> tuple[int | None, int | None]:
+    signal = status & 0x7F
+    return (None, signal) if signal else (status >> 8, None)
 
 
 # The accounting
 
 
-def _accounted(ids: Sequence[str], timeout: float) -> dict[str, Job]:
+def _accounted(ids: Collection[int], timeout: float) -> dict[int, Job]:
     """Of jobs that have left the queue: from the accounting, else from the file of ended jobs; empty without both."""
     words = (
         "sacct",
         "--noheader",
         "--parsable2",
         "--allocations",
-        f"--jobs={','.join(ids)}",
-        f"--format={_ACCOUNT_FORMAT}",
+        f"--jobs={','.join(map(str, sorted(ids)))}",
+        f"--format={','.join(_ACCOUNT_FIELDS)}",
     )
     for more in ((), ("--completion",)):
         try:
@@ -177,29 +246,36 @@ def _accounted(ids: Sequence[str], timeout: float) -> dict[str, Job]:
         except ControllerAway:
             continue
         if found:
-            return found
+            return {number: job for number, job in found.items() if number in ids}
     return {}
 
 
-def from_accounting(text: str) -> dict[str, Job]:
-    """The lines of `sacct`; of a job that was queued again the last one counts. Right after an end they may be wrong:
-    then the job's name is still `allocation`, and the line is passed over."""
+def from_accounting(text: str) -> dict[int, Job]:
+    """The lines of `sacct`; of a job that was queued again the last one counts, and that it was is no end.
+
+    Right after an end they may be wrong: then the job's name is still `allocation`, and the line is passed over.
+    """
     found = {}
     for line in text.splitlines():
-        fields = line.split("|", 4)
-        if len(fields) < 5 or not fields[0].isdigit() or not fields[1] or fields[4] == "allocation":
+        fields = line.split("|", len(_ACCOUNT_FIELDS) - 1)
+        if len(fields) < len(_ACCOUNT_FIELDS) or not fields[0].isdigit() or fields[1] in ("", *WAITING):
             continue
-        state, _, by = fields[1].partition(" by ")
-        code, _, signal = fields[2].partition(":")
-        found[fields[0]] = Job(
-            job_id=int(fields[0]),
+        number, told, status, nodes, started, name = fields
+        if name == "allocation":
+            continue
+        state, _, by = told.partition(" by ")
+        code, signal = _written_status(status)
+        found[int(number)] = Job(
+            job_id=int(number),
+            name=name,
             state=clean(state.strip(), 30),
-            exit_code=_number(code),
-            signal=_number(signal) or None,
+            exit_code=code,
+            signal=signal,
             cancelled_by=_user(by.strip()),
-            nodes=clean(fields[3], 240) or None,
+            nodes=clean(nodes, 240) if nodes not in _NO_NODES else None,
+            started_at=_number(started),
         )
-    return found
+    return {number: _plausible(job) for number, job in found.items()}
 
 
 def _user(number: str) -> str | None:
@@ -226,6 +302,8 @@ def _call(words: Sequence[str], timeout: float) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise ControllerAway(f"Slurm doesn't answer within {timeout:.0f} s") from error
+    except FileNotFoundError as error:
+        raise NotInstalled(f"{words[0]} is not on this machine") from error
     except OSError as error:
         raise ControllerAway(f"{words[0]} can't be executed ({error.strerror})") from error
     if done.returncode != 0:

@@ -2,6 +2,9 @@
 
 `scancel -s TERM` reaches the steps alone and is never followed by a SIGKILL; a plain `scancel` gives the cluster's
 KillWait (often 30 s) and no more. A job that still waits has nothing to save.
+
+A training in a job that was submitted by hand is told in its own step, where `srun` started it. Else it is a child of
+the batch script, which only `--full` reaches: the shell ends of it, the training may save.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import time
 from dataclasses import replace
 
 from lavender_tui.launch import journal, slurm_living
+from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.record import ExitRecord, LaunchRecord, StopRecord, read_exit, write_exit
 from lavender_tui.launch.slurm_state import ControllerAway, query_environment
 from lavender_tui.launch.stopping import CannotStop, StopOutcome, announce, saves, with_warning
@@ -24,10 +28,19 @@ TICK, SLOWEST_TICK = 0.5, 4.0  # the queue is asked less and less often
 PATIENCE = 60.0  # for Slurm to have ended what it was told to cancel
 
 
-def scancel(record: LaunchRecord, *more: str) -> None:
-    """Raises ControllerAway where the controller doesn't take it; an unknown job is no error."""
+def scancel(record: LaunchRecord, signal: str | None = None) -> None:
+    """Tell the training of the job, or (without a signal) cancel the job.
+
+    Raises ControllerAway where the controller doesn't take it; an unknown job is no error.
+    """
     assert record.slurm is not None and record.slurm.job_id is not None
-    argv = ("scancel", *more, str(record.slurm.job_id))
+    argv = ["scancel", str(record.slurm.job_id)]
+    if signal is not None:
+        argv[1:1] = [f"--signal={signal}"]
+        if record.is_job_by_hand and record.slurm.step is None:
+            argv[1:1] = ["--full"]
+        elif record.is_job_by_hand:
+            argv[-1] += f".{record.slurm.step}"
     try:
         done = subprocess.run(
             argv, env=query_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_SECONDS,
@@ -70,15 +83,37 @@ def stop(
 
 def _job_to_stop(run_dir: str, record: LaunchRecord) -> tuple[LaunchRecord, Job] | None:
     """(the record with its job's number, what Slurm says of it); None where no job of the run is left."""
+    _refuse_strangers(run_dir, record)
+    is_over = (read_exit(run_dir) is not None) or slurm_living.training_is_gone(record)
     job = slurm_living.facts(record)
+    if job is not None and job.unasked is not None:
+        raise CannotStop(f"its {job.called} can't be stopped from here: {job.unasked}", where=run_dir)
     if job is None or not job.is_active or record.slurm is None:
         return None
+    if not slurm_living.speaks_for(record, job, is_over=is_over):
+        what = f"its training is over; {words(job)} with what else it does"
+        raise CannotStop(what, where=run_dir, hint=f"`scancel {job.job_id}` ends all of it")
     following = slurm_living.next_attempt(run_dir, record)
     if following is not None:
         name = os.path.basename(following)
         raise CannotStop(f"its job goes on as {name}", where=run_dir, hint=f"Stop {name}")
     slurm = replace(record.slurm, job_id=record.slurm.job_id or job.job_id)
     return replace(record, slurm=slurm), job
+
+
+def _refuse_strangers(run_dir: str, record: LaunchRecord) -> None:
+    """In a root that many people write to anybody can write down the number of anybody's job."""
+    try:
+        owner = os.lstat(os.path.join(run_dir, LAUNCH)).st_uid
+    except OSError:
+        return
+    if owner not in (0, os.getuid()):
+        number = record.slurm.job_id if record.slurm is not None else None
+        raise CannotStop(
+            f"its {LAUNCH} was written by another user (number {owner}): whose job it names isn't sure",
+            where=run_dir,
+            hint=f"`scancel {number}`, if you know that it is this one" if number is not None else None,
+        )
 
 
 class _Stopping:
@@ -116,7 +151,7 @@ class _Stopping:
         if how == "kill" or self.job.is_waiting or self.job.state == "CONFIGURING":
             scancel(self.record)
             return True
-        scancel(self.record, f"--signal={'INT' if how == 'interrupt' else 'TERM'}")
+        scancel(self.record, "INT" if how == "interrupt" else "TERM")
         return False
 
     def finish(self, is_cancelled: bool) -> StopOutcome:
@@ -129,7 +164,8 @@ class _Stopping:
             return self.outcome("alive", f"still there after scancel: {words_left}")
         if self.job.is_waiting:
             self.record_end()
-            return self.outcome("ended", "its job was taken out of the queue; it had not started")
+            before = "it was to go on" if self.job.restarts else "it had not started"
+            return self.outcome("ended", f"its job was taken out of the queue; {before}")
         return self.outcome("killed", "cancelled" if is_cancelled else "had to be cancelled: it did not end in time")
 
     def ended(self) -> StopOutcome:
@@ -147,12 +183,15 @@ class _Stopping:
         """Until the job has left the queue; False where the time is over. Asks less and less often."""
         deadline, tick = time.monotonic() + seconds, TICK
         while True:
+            is_recorded = read_exit(self.run_dir) is not None
+            if is_recorded and self.record.is_job_by_hand and not self.job.is_waiting:
+                return True  # what else the job does is its own affair
             try:
                 job = slurm_living.facts(self.record)
                 if job is None or not job.is_active:
                     return True
             except ControllerAway:
-                if read_exit(self.run_dir) is not None:
+                if is_recorded:
                     return True
             if time.monotonic() + tick > deadline:
                 return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -190,8 +191,15 @@ def _from_record(record: LaunchRecord) -> CommandSource | None:
         cwd=record.cwd,
         where=f"the launch record of {os.path.basename(record.run_dir)}",
         # What ran on a cluster's nodes is not started on the machine that somebody happens to be logged in to.
-        backend=record.backend if record.slurm is not None else None,
+        backend=_backend(record),
     )
+
+
+def _backend(record: LaunchRecord) -> str | None:
+    """Also what trained in a job of somebody's own goes on as a job, where one can be submitted from here."""
+    if record.is_job_by_hand:
+        return "slurm" if shutil.which("sbatch") else None
+    return record.backend if record.slurm is not None else None
 
 
 def _unfilled(record: LaunchRecord) -> tuple[str, ...]:

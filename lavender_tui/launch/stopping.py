@@ -91,7 +91,7 @@ def stop(
     """
     run_dir = os.path.abspath(run_dir)
     record = _record(run_dir, ["--kill"] if kill else ["--interrupt"] if interrupt else [])
-    if record is not None and record.slurm is not None:
+    if record is not None and record.slurm is not None and not (record.is_job_by_hand and members(run_dir, record)):
         # Its processes are wherever Slurm put them: the job is told, by what Slurm has for that.
         by_slurm = import_module("lavender_tui.launch.slurm_stop")
         outcome: StopOutcome = by_slurm.stop(

@@ -12,6 +12,7 @@ WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPEC
 AT_WORK = frozenset({
     "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED",
 })  # fmt: skip
+WENT_ON = "WENT_ON"  # our own word: started again since
 _STOPPED = {"CANCELLED": "cancelled", "REVOKED": "revoked"}
 _FAILED = {
     "TIMEOUT": "reached its time limit",
@@ -34,6 +35,7 @@ _REASONS = {
     "PartitionConfig": "it asks for more than the partition has",
     "PartitionTimeLimit": "it asks for more time than the partition gives",
     "ReqNodeNotAvail": "a node that it asks for isn't available",
+    "BadConstraints": "no node has what it asks for",
 }
 
 
@@ -42,10 +44,12 @@ class Job:
     """`state` is Slurm's word, such as `RUNNING`; "" where Slurm knows no such job. Times are unix seconds.
 
     `exit_code` and `signal` are the batch script's. `restarts` counts how often Slurm started the job again.
-    `away_since` is set while the controller doesn't answer: the rest is what it said last.
+    `away_since` is set while the controller doesn't answer: the rest is what it said last. `unasked` is why it can't be
+    asked for at all. `is_by_hand`: a training of ours runs in it, but it was not submitted by us.
     """
 
     job_id: int | None
+    name: str = ""
     state: str = ""
     reason: str | None = None
     nodes: str | None = None
@@ -53,7 +57,11 @@ class Job:
     signal: int | None = None
     cancelled_by: str | None = None
     restarts: int = 0
+    started_at: float | None = None
     ended_at: float | None = None
+    cluster: str | None = None
+    is_by_hand: bool = False
+    unasked: str | None = None
     away_since: float | None = None
 
     @property
@@ -83,10 +91,14 @@ def facts(job: Job) -> JobFacts:
     name = f"Slurm job {job.job_id}" if job.job_id is not None else "its Slurm job"
     if job.away_since is not None:
         return JobFacts(name=name, state="", words=_away(job))
+    if job.unasked is not None:
+        return JobFacts(name=name, state="", words=job.unasked)
     if not job.state:
         return JobFacts(name=name, state="GONE")
     if job.is_waiting:
         return JobFacts(name=name, state=job.state, words=_reason(job))
+    if job.state == "FAILED" and job.nodes is None and job.exit_code is None and (why := _reason(job)) is not None:
+        return JobFacts(name=name, state="LAUNCH_FAILED", words=why)
     said = f"by {job.cancelled_by}" if job.cancelled_by else f"on {job.nodes}" if job.nodes else None
     signal = f"signal {job.signal}" if job.signal else None
     return JobFacts(name=name, state=job.state, words=said, exit_code=job.exit_code, signal=signal)
@@ -107,11 +119,15 @@ def _away(job: Job) -> str:
 
 
 def _words(job: Job) -> str:
+    if job.unasked is not None:
+        return f"{job.called}: {job.unasked}"
     if job.is_waiting:
         why = f": {reason}" if (reason := _reason(job)) else ""
         return f"{job.called} waits in the queue{' to go on' if job.restarts else ''}{why}"
     if job.state == "COMPLETING":
         return f"{job.called} is ending"
+    if job.state == WENT_ON:
+        return f"{job.called} was put back into the queue, and went on"
     if job.state in AT_WORK:
         how = "runs" if job.state == "RUNNING" else f"is {job.state.lower().replace('_', ' ')}"
         return f"{job.called} {how}" + (f" on {job.nodes}" if job.nodes else "")

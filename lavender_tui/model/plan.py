@@ -96,6 +96,7 @@ class Launch:
     cwd: str
     env: dict[str, str] = field(default_factory=dict)
     script: str | None = None  # of a Slurm job
+    max_restarts: int | None = None  # asked for beside the command: a later attempt of the job asks for it again
 
     def to_json(self) -> dict[str, Any]:
         """For a document: secrets hidden. The launch record alone keeps the words, for a later resume."""

@@ -180,6 +180,11 @@ class Run:
         return bool(self.processes) or (self.job is not None and self.job.is_active)
 
     @property
+    def is_slurms(self) -> bool:
+        """Is it stopped by Slurm, not by a signal from here? So is a training by hand whose processes aren't here."""
+        return self.job is not None and not (self.job.is_by_hand and self.processes)
+
+    @property
     def is_stopping(self) -> bool:
         """Was it told to end, and lives still?"""
         lives = self.is_alive or self.state in (RunState.RUNNING, RunState.STALLED)  # a job's processes aren't seen

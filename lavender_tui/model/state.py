@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
@@ -27,6 +27,7 @@ _JOB_ENDS = {
     "TIMEOUT": (RunState.STOPPED, "its time limit was over"),
     "DEADLINE": (RunState.STOPPED, "its deadline was over"),
     "REVOKED": (RunState.STOPPED, "moved to another cluster"),
+    "WENT_ON": (RunState.STOPPED, "Slurm put its job back into the queue, where it went on"),
     "OUT_OF_MEMORY": (RunState.FAILED, "out of memory: killed by the kernel"),
     "NODE_FAIL": (RunState.FAILED, "a machine that it ran on went down"),
     "BOOT_FAIL": (RunState.FAILED, "its machine could not be started"),
@@ -113,7 +114,11 @@ def _by_record(facts: RunFacts) -> tuple[RunState, str] | None:
     if end is None:
         return None
     if end.stop_requested:
-        return _through_when_asked(facts, end) or (RunState.STOPPED, stopped_words(end, facts.newest))
+        return (
+            _through_when_asked(facts, end)
+            or _by_slurms_signal(facts, end)
+            or (RunState.STOPPED, stopped_words(end, facts.newest))
+        )
     for name, (number, words) in _ASKING.items():
         # A training that catches the signal and ends by itself says so by its exit code, as a shell does.
         if end.signal == name or (end.signal is None and end.exit_code == 128 + number):
@@ -131,6 +136,16 @@ def _through_when_asked(facts: RunFacts, end: EndFacts) -> tuple[RunState, str] 
     by = f" by {end.stop_by}" if end.stop_by else ""
     where = f" {StopAt(end.stop_how).words}" if end.stop_how in tuple(StopAt) else ""
     return through[0], f"{through[1]} (asked to stop{where}{by})"
+
+
+def _by_slurms_signal(facts: RunFacts, end: EndFacts) -> tuple[RunState, str] | None:
+    """A training that got a signal and saved doesn't know why; the job that it was in does."""
+    if end.stop_how is not None or not (end.stop_by or "").startswith("SIG"):
+        return None  # somebody asked through us
+    decided = _by_job_end(replace(facts, end=None))
+    if decided is None or facts.job is None or facts.job.state in ("GONE", "FAILED"):
+        return None
+    return decided
 
 
 def _by_content(facts: RunFacts) -> tuple[RunState, str] | None:
@@ -215,8 +230,9 @@ def _by_job_now(facts: RunFacts) -> tuple[RunState, str] | None:
         return None
     said = f": {job.words}" if job.words else ""
     is_over = facts.end is not None and facts.end.ended_at is not None
-    if not job.state and not is_over:
-        return RunState.IDLE, f"{job.name}{said}"  # nobody says: it is never guessed alive
+    if not job.state and not is_over:  # nobody says: it is never guessed alive
+        where = f"; {elsewhere_words(facts.elsewhere, facts.sign, facts.now)}" if facts.elsewhere else ""
+        return RunState.IDLE, f"{job.name}{said}{where}"
     if job.state in _JOB_WAITS:
         return RunState.IDLE, f"{job.name} waits{said}"
     if job.state in _JOB_LIVES and not is_over:

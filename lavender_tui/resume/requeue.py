@@ -81,6 +81,7 @@ def _options(last: LaunchRecord, root: str, job_id: int, attempt: int) -> Option
     return Options(
         world_size=last.world_size,
         nodes=last.nodes or 1,
+        max_restarts=last.max_restarts,
         backend=slurm.NAME,
         command=last.command,
         project_dir=last.cwd,

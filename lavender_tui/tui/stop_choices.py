@@ -119,8 +119,9 @@ def _proof_lines(hand: HandRun | str | None) -> list[list[Span]]:
 
 def _note(run: Run) -> str | None:
     """What nobody does once the app is left."""
-    if run.job is not None:
-        return None if run.job.is_waiting else "should it not end, it is cancelled only while this app is open"
+    if run.job is not None and run.is_slurms:
+        whole = "scancel ends the whole job, whatever else it does; " if run.job.is_by_hand else ""
+        return None if run.job.is_waiting else f"{whole}should it not end, it is cancelled only while this app is open"
     if not run.processes or any(one.role == "supervisor" for one in run.processes):
         return None
     return "nobody supervises it: it is killed only while this app is open"
@@ -131,7 +132,7 @@ def _line(label: str, words: str) -> list[Span]:
 
 
 def _host(run: Run) -> str:
-    if run.job is not None:
+    if run.job is not None and run.is_slurms:
         where = f" on {text.clean(run.job.nodes, 60)}" if run.job.nodes else ""
         return f"Slurm {run.job.called}{where}"
     return text.clean(run.host, 60) if run.host else "this machine"
@@ -200,13 +201,13 @@ def _polite(run: Run, grace: float) -> Choice:
 
 
 def _after(run: Run, signal: str, grace: float) -> str:
-    if run.job is not None:
+    if run.is_slurms:
         return f"scancel -s {signal.split(',')[0].removeprefix('SIG')}; scancel after {text.duration(grace)}"
     return f"{signal}; killed after {text.duration(grace)}"
 
 
 def _kill_title(run: Run) -> str:
-    return f"{'kill' if run.job is None else 'cancel'} it {'now' if run.is_stopping else 'at once'}"
+    return f"{'cancel' if run.is_slurms else 'kill'} it {'now' if run.is_stopping else 'at once'}"
 
 
 def _kill_costs(run: Run) -> str:

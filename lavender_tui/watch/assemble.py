@@ -168,7 +168,7 @@ def _facts(
 def _job_facts(papers: Papers, job: Job | None) -> JobFacts | None:
     if job is not None:
         return job_facts(job)
-    is_a_job = papers.launch is not None and papers.launch.slurm is not None
+    is_a_job = papers.launch is not None and papers.launch.slurm is not None and not papers.launch.is_job_by_hand
     return NOT_ASKED if is_a_job and papers.end is None else None
 
 

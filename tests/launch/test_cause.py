@@ -47,6 +47,49 @@ def test_the_first_failure_is_the_ranks(tmp_path: Path) -> None:
     assert find(str(tmp_path), 1) == "rank 5: RuntimeError: boom"
 
 
+def of_agent(label: str, rank: int, code: int, at: str) -> str:
+    """The table of an agent with one rank, as `srun --label` prints it."""
+    lines = (
+        "Failures:", "  <NO_OTHER_FAILURES>", "Root Cause (first observed failure):", "[0]:",
+        f"  time      : 2026-11-29_23:54:{at}", f"  rank      : {rank} (local_rank: 0)",
+        f"  exitcode  : {code} (pid: 1)", "  error_file: <N/A>",
+    )  # fmt: skip
+    return "".join(f"{label}: {line}\n" for line in lines)
+
+
+def ranks_output(run_dir: Path, agent: str, rank: int, error: str) -> None:
+    output = run_dir / "ranks" / agent / "attempt_0" / "0"
+    output.mkdir(parents=True)
+    (output / "stderr.log").write_text(
+        f'[rank{rank}]: {TOP}\n[rank{rank}]:   File "t.py", line 3\n[rank{rank}]: {error}\n'
+    )
+
+
+LOST = "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.1]:143"
+
+
+@pytest.mark.parametrize("code", [1, -6])
+def test_of_several_agents_the_one_whose_rank_failed_by_itself_is_believed(tmp_path: Path, code: int) -> None:
+    """Each reports its own ranks, and all have a local rank 0. Gloo's threads abort a rank that had an exception."""
+    (tmp_path / "train.log").write_text(of_agent("1", 1, code, "27") + of_agent("0", 0, 1, "26"))
+    ranks_output(tmp_path, "a", 0, LOST)
+    ranks_output(tmp_path, "b", 1, "RuntimeError: boom")
+    failure = examine(str(tmp_path), 1)
+    assert failure is not None and (failure.words, failure.rank) == ("rank 1: RuntimeError: boom", 1)
+    assert failure.where == "ranks/b/attempt_0/0/stderr.log"
+
+
+def test_of_several_agents_a_killed_rank_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(of_agent(" 7", 7, -9, "27") + of_agent("12", 12, 1, "27"))
+    ranks_output(tmp_path, "a", 12, LOST)
+    assert str(find(str(tmp_path), 1)).startswith("rank 7 was killed by signal 9")
+
+
+def test_the_line_of_a_rank_is_read_through_the_label_of_its_node() -> None:
+    text = f"12: [default3]:[rank3]: {TOP}\n12: [default3]:[rank3]:   File\n12: [default3]:[rank3]: ValueError: x\n"
+    assert last_traceback(text) == "ValueError: x"
+
+
 def test_a_killed_rank_is_named_with_what_is_known_of_the_memory_killer(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(TABLE.format(rank=1, code=-9))
     assert find(str(tmp_path), 1) == (

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch import slurm_end
+from lavender_tui.launch.record import end_facts
 from lavender_tui.launch.slurm_end import Ending, JobLine, decide, job_line
 
 DATA = Path(__file__).parents[1] / "data" / "slurm"
@@ -34,6 +36,10 @@ def test_what_scontrol_says() -> None:
     assert job == JobLine(
         state="FAILED", reason="NonZeroExitCode", ends_at=1795985872.0, preempted_at=None, restarts=1, may_requeue=True
     )
+    job = job_line((DATA / "scontrol-job-24.11.txt").read_text())
+    assert job == JobLine(
+        state="PREEMPTED", reason="None", ends_at=1795995742.0, preempted_at=1795995742.0, restarts=0, may_requeue=False
+    )
     assert job_line("") == JobLine()
     assert job_line("JobId=1 Requeue=0 PreemptTime=5 StdOut=/a EndTime=7 b").may_requeue is False
 
@@ -42,6 +48,16 @@ def test_what_scontrol_says() -> None:
 def test_it_ended_by_itself(tmp_path: Path, code: int) -> None:
     ending = decided(tmp_path, RUNS, code)
     assert ending.stop is None and not ending.asks_again
+
+
+def test_what_failed_in_it_is_recorded_with_rank_and_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ("Traceback (most recent call last):", '  File "t.py", line 3, in main', "ValueError: odd")
+    (tmp_path / "train.log").write_text("\n".join(lines))
+    monkeypatch.setattr(slurm_end, "_scontrol", lambda *words: "")
+    assert slurm_end.main([str(tmp_path), "1", "1", "120", "5"]) == 1
+    end = end_facts(str(tmp_path))
+    assert end is not None and end.error == "ValueError: odd" and end.failure is not None
+    assert (end.failure.exception, end.failure.place) == ("ValueError: odd", "t.py:3 in main")
 
 
 def test_a_stop_is_a_stop_whatever_else_is_true(tmp_path: Path) -> None:

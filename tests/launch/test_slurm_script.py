@@ -43,6 +43,11 @@ def test_the_same_job_gives_the_same_text_and_bash_takes_it() -> None:
         assert (checked.returncode, checked.stderr) == (0, b"")
 
 
+def test_nodes_outlive_a_lost_one_for_longer_than_a_save_may_take_and_not_for_ever() -> None:
+    assert f"--wait={JOB.signal_seconds + 60}" in render(replace(JOB, nodes=2, ranks=4))
+    assert "--wait" not in render(JOB)
+
+
 def test_bash_sees_the_same_words(tmp_path: Path) -> None:
     """The whole script, with `srun` and the place of its log replaced."""
     (tmp_path / "srun").write_text('#!/bin/bash\nprintf "%s\\0" "$A" "$B" "$PWD" "$@" >"$TOLD"\n')

@@ -1,17 +1,29 @@
-"""What Slurm prints, as recorded from 22.05 and in the form of 23.11, and what is made of it. No cluster is needed."""
+"""What Slurm prints, as recorded from 22.05.8 and 24.11.5, and what is made of it. No cluster is needed."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lavender_tui.launch import slurm_state
-from lavender_tui.launch.slurm_state import ControllerAway, ask, from_accounting, from_json, from_text, requeue_codes
+from lavender_tui.launch.slurm_job import SlurmJob
+from lavender_tui.launch.slurm_state import (
+    ControllerAway,
+    NotInstalled,
+    ask,
+    from_accounting,
+    from_json,
+    from_text,
+    requeue_codes,
+)
 from lavender_tui.model.job import Job, facts, words
 from lavender_tui.model.run import RunState
 from lavender_tui.model.state import RunFacts, decide_state
@@ -19,36 +31,61 @@ from lavender_tui.model.state import RunFacts, decide_state
 DATA = Path(__file__).parents[1] / "data" / "slurm"
 
 
-def test_the_text_of_squeue() -> None:
-    jobs = {job.job_id: (name, job) for name, job in from_text((DATA / "squeue-22.05.txt").read_text())}
-    assert jobs[2] == (
-        "lavender-run-2026-11-29_20-55-41-8e0a28fb",
-        Job(
-            job_id=2, state="FAILED", reason="NonZeroExitCode", nodes="n[1-2]", exit_code=1, restarts=1,
-            ended_at=1795985872,
-        ),
-    )  # fmt: skip
-    assert jobs[4] == ("lavender-held", Job(job_id=4, state="PENDING", reason="JobHeldUser", exit_code=0))
-    assert (jobs[5][1].exit_code, jobs[5][1].signal) == (0, 9)
-    assert jobs[6][1].state == "RUNNING" and jobs[6][1].nodes == "n1"
-    assert sorted(jobs) == [1, 2, 3, 4, 5, 6]  # a name with a line break costs nothing but itself
+# The same jobs on both releases: (state, nodes, exit code, signal, restarts).
+JOBS = {
+    "lost": ("NODE_FAIL", "n2", None, 1, 0),
+    "limited": ("TIMEOUT", "n1", None, 15, 0),
+    "well": ("COMPLETED", "n1", 0, None, 0),
+    "held": ("PENDING", None, None, None, 0),
+    "toobig": ("FAILED", None, None, None, 0),
+    "preempted": ("PREEMPTED", "n1", None, 15, 0),
+    "urgent": ("COMPLETED", "n1", 0, None, 0),
+    "exit7": ("FAILED", "n1", 7, None, 0),
+    "killed": ("FAILED", "n1", None, 9, 0),
+    "odd|näme": ("RUNNING", "n1", None, None, 0),
+    "cancelled": ("CANCELLED", "n1", None, 15, 0),
+    "again": ("PENDING", None, None, None, 1),
+    "deaf": ("COMPLETING", "n1", None, None, 0),
+    "waits": ("PENDING", None, None, None, 0),
+}
+OF_RELEASE = {
+    "22.05": {"lost": ("NODE_FAIL", "n2", 0, None, 0), "toobig": ("PENDING", None, None, None, 0)},
+    "24.11": {},
+}
 
 
-@pytest.mark.parametrize("release", ["22.05", "23.11"])
-def test_the_json_of_squeue(release: str) -> None:
-    jobs = [job for _, job in from_json((DATA / f"squeue-{release}.json").read_text())]
-    told = [(job.job_id, job.state, job.nodes, job.exit_code, job.signal, job.restarts) for job in jobs]
-    assert (
-        told
-        == {
-            "22.05": [(1, "COMPLETED", "n1", 0, None, 0), (2, "RUNNING", "n1", 0, None, 0)],
-            "23.11": [
-                (41, "RUNNING", "gpu-[01-02]", 0, None, 1),
-                (42, "COMPLETING", "gpu-03", 7, None, 0),
-                (43, "FAILED", "gpu-04", None, 9, 0),
-            ],
-        }[release]
+@pytest.mark.parametrize("release", ["22.05", "24.11"])
+@pytest.mark.parametrize(("read", "ending"), [(from_text, "txt"), (from_json, "json")])
+def test_the_queue_in_both_its_forms(release: str, read: Callable[[str], list[Job]], ending: str) -> None:
+    jobs = read((DATA / f"squeue-{release}.{ending}").read_text())
+    told = {job.name: (job.state, job.nodes, job.exit_code, job.signal, job.restarts) for job in jobs}
+    assert told == {**JOBS, **OF_RELEASE[release]}
+    assert {job.cluster for job in jobs} == {"lab"}
+    for job in jobs:
+        assert (job.started_at is None) == (job.is_waiting), job
+        assert (job.ended_at is None) == job.is_active, job
+
+
+@pytest.mark.parametrize("release", ["22.05", "24.11"])
+def test_both_forms_say_the_same(release: str) -> None:
+    """All but the reason, of which the text says more in words."""
+    texts, documents = (
+        {job.job_id: replace(job, reason=None) for job in read((DATA / f"squeue-{release}.{ending}").read_text())}
+        for read, ending in ((from_text, "txt"), (from_json, "json"))
     )
+    assert texts == documents and len(texts) == len(JOBS)
+
+
+def test_a_job_that_never_ran_was_killed_by_nothing() -> None:
+    job = next(job for job in from_json((DATA / "squeue-24.11.json").read_text()) if job.name == "toobig")
+    state, said = decide_state(RunFacts(now=2.0, has_record=True, job=facts(job)))
+    assert state is RunState.FAILED
+    assert said == "it could not be started (BadConstraints (no node has what it asks for) (Slurm job 5))"
+
+
+def test_a_line_that_is_not_whole_costs_nothing_but_itself() -> None:
+    line = (DATA / "squeue-22.05.txt").read_text().splitlines()[0]
+    assert len(from_text(f"{line}\nhere   |\n{line[:90]}\n{line}")) == 2
 
 
 def test_an_error_in_the_json_is_no_empty_queue() -> None:
@@ -59,18 +96,24 @@ def test_an_error_in_the_json_is_no_empty_queue() -> None:
             from_json(text)
 
 
-def test_the_accounting_of_a_job_that_ran_twice_and_of_an_odd_name() -> None:
+def test_the_accounting_of_a_job_that_ran_twice() -> None:
     jobs = from_accounting((DATA / "sacct-completion-22.05.txt").read_text())
-    assert sorted(jobs) == ["1", "2", "3", "6"]
-    assert (jobs["2"].state, jobs["2"].exit_code) == ("FAILED", 1)
-    assert jobs["6"].is_cancelled
+    assert (jobs[2].state, jobs[2].exit_code) == ("FAILED", 1)
+    assert jobs[6].is_cancelled and sorted(jobs) == [1, 2, 3, 6]
+
+
+def test_that_a_job_was_queued_again_is_no_end_in_the_accounting() -> None:
+    jobs = from_accounting((DATA / "sacct-completion-24.11.txt").read_text())
+    assert 12 not in jobs and (jobs[8].exit_code, jobs[9].signal) == (7, 9)
+    assert jobs[5].nodes is None and jobs[5].signal is None
 
 
 def test_the_accounting_says_by_whom_and_is_not_believed_too_early() -> None:
-    jobs = from_accounting("7|CANCELLED by 0|0:15|n1|lavender-x\n8|RUNNING|0:0||allocation\n9|TIMEOUT|0:0|n1|x|y\n")
-    assert jobs["7"].cancelled_by == "root" and jobs["7"].signal == 15
-    assert sorted(jobs) == ["7", "9"] and jobs["9"].state == "TIMEOUT"
-    assert from_accounting("7|CANCELLED by 4000000|0:0|n1|x\n")["7"].cancelled_by == "user 4000000"
+    told = "7|CANCELLED by 0|0:15|n1|5|lavender-x\n8|RUNNING|0:0||5|allocation\n9|TIMEOUT|0:0|n1|6|x|y\n"
+    jobs = from_accounting(told)
+    assert jobs[7].cancelled_by == "root" and jobs[7].signal == 15
+    assert sorted(jobs) == [7, 9] and (jobs[9].state, jobs[9].name) == ("TIMEOUT", "x|y")
+    assert from_accounting("7|CANCELLED by 4000000|0:0|n1|Unknown|x\n")[7].cancelled_by == "user 4000000"
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")), st.text(alphabet="0123456789|: \n{}[]\"'abcE"))
@@ -97,9 +140,11 @@ def test_the_codes_that_queue_a_job_again(value: str, codes: set[int]) -> None:
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory of programs of the test's own, in the place of Slurm's."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    slurm_state.version.cache_clear()
+    for remembered in (slurm_state.version, slurm_state._cluster_of):
+        remembered.cache_clear()
     yield tmp_path
-    slurm_state.version.cache_clear()
+    for remembered in (slurm_state.version, slurm_state._cluster_of):
+        remembered.cache_clear()
 
 
 def program(directory: Path, name: str, body: str) -> None:
@@ -107,28 +152,59 @@ def program(directory: Path, name: str, body: str) -> None:
     (directory / name).chmod(0o755)
 
 
+def job(number: int, **more: Any) -> SlurmJob:
+    return SlurmJob(**{"job_id": number, "name": "", **more})
+
+
 def test_a_newer_slurm_is_asked_for_json_and_an_older_one_for_text(programs: Path) -> None:
-    for release, told in (("22.05", "squeue-22.05.txt"), ("23.11", "squeue-23.11.json")):
+    for release, told, number in (("22.05", "squeue-22.05.txt", 16), ("24.11", "squeue-24.11.json", 3)):
         body = f'echo "$@" >>{programs}/asked; [ "$1" = --version ] && echo slurm-wlm {release}.8 || cat {DATA}/{told}'
         program(programs, "squeue", body)
         slurm_state.version.cache_clear()
-        assert ask([6, 41], timeout=10).keys() >= ({"6"} if release == "22.05" else {"41"})
+        wanted = job(number)
+        assert ask([wanted, job(99)], timeout=10)[wanted].name == "well"
     asked = (programs / "asked").read_text().splitlines()
     assert len(asked) == 4  # the version once, the queue once, for all jobs
     assert all(f"--user {os.getuid()} --states=all" in line for line in (asked[1], asked[3]))
     assert "--json" in asked[3] and "--json" not in asked[1]
 
 
+def test_a_number_is_asked_for_where_it_means_something(programs: Path) -> None:
+    """Not of another cluster than the one that answers, not of another user."""
+    program(programs, "squeue", f"[ $1 = --version ] && echo slurm-wlm 24.11.5 || cat {DATA}/squeue-24.11.json")
+    program(programs, "scontrol", f"echo asked >>{programs}/asked; echo 'ClusterName             = lab'")
+    here, there, strangers = job(3, cluster="lab"), job(3, cluster="other"), job(3, uid=os.getuid() + 1)
+    told = ask([here, there, strangers], timeout=10)
+    assert told[here].state == "COMPLETED" and told[here].unasked is None
+    assert told[there].unasked == "it is of cluster other, and lab answers here"
+    assert "only own jobs are asked for" in (told[strangers].unasked or "")
+    for one in (there, strangers):
+        assert not told[one].state
+        state, said = decide_state(RunFacts(now=2.0, has_record=True, job=facts(told[one])))
+        assert state is RunState.IDLE and (told[one].unasked or "") in said
+    os.unlink(programs / "squeue")
+    assert ask([there], timeout=10)[there].unasked  # nothing else is asked for it
+    assert (programs / "asked").read_text().count("asked") == 1  # the cluster's name does not change
+
+
 def test_what_fails_or_hangs_is_said_in_time(programs: Path) -> None:
     program(programs, "squeue", 'echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1')
     with pytest.raises(ControllerAway, match="Unable to contact"):
-        ask([1])
+        ask([job(1)])
     program(programs, "squeue", "exec sleep 60")
     with pytest.raises(ControllerAway, match="within 1 s"):
         slurm_state._call(("squeue",), 1.0)
     program(programs, "squeue", "exit 1")
     with pytest.raises(ControllerAway, match="no reason"):
-        ask([1])
+        ask([job(1)])
+
+
+def test_a_machine_without_slurm_is_told_from_a_silent_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    slurm_state.version.cache_clear()
+    with pytest.raises(NotInstalled, match="squeue is not on this machine"):
+        ask([job(1)])
+    slurm_state.version.cache_clear()
 
 
 def test_our_questions_are_not_changed_by_the_persons_variables(

@@ -60,9 +60,13 @@ class Lab:
     def __init__(self, cluster: Cluster, root: Path, until: Callable[..., Any]) -> None:
         self.cluster, self.root, self.until = cluster, root, until
 
-    def start(self, *words: str, world_size: int = 1, command: tuple[str, ...] | None = None) -> LaunchRecord:
+    def start(
+        self, *words: str, world_size: int = 1, command: tuple[str, ...] | None = None, **more: Any
+    ) -> LaunchRecord:
         argv = (sys.executable, TRAIN, *words) if command is None else command
-        options = Options(backend="slurm", command=argv, world_size=world_size, project_dir=str(self.root.parent))
+        options = Options(
+            backend="slurm", command=argv, world_size=world_size, project_dir=str(self.root.parent), **more
+        )
         return start_fresh(str(self.root), options).record
 
     def told(self, record: LaunchRecord) -> dict[str, Any]:
@@ -78,7 +82,7 @@ class Lab:
 
     def state(self, record: LaunchRecord) -> str | None:
         assert record.slurm is not None and record.slurm.job_id is not None
-        job = slurm_state.ask([record.slurm.job_id]).get(str(record.slurm.job_id))
+        job = slurm_state.ask([record.slurm]).get(record.slurm)
         return job.state if job is not None else None
 
     def runs(self) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -124,13 +125,17 @@ def test_the_next_attempt_is_prepared_once(lab: Lab, saved: str, until: Callable
     from lavender_tui.errors import AlreadyRunning
     from lavender_tui.resume.requeue import go_on
 
-    first = lab.start("--train", "--save", saved)
+    first = lab.start("--train", "--save", saved, max_restarts=2)
     lab.told(first)
     assert first.slurm is not None and first.slurm.job_id is not None
+    assert "--max-restarts 2 " in Path(first.slurm.script).read_text()
     assert stop(first.run_dir, kill=True).has_ended
     (Path(first.run_dir) / "stop.json").unlink()
     script = go_on(first.run_dir, job_id=first.slurm.job_id, attempt=2)
-    assert script is not None and Path(script).exists() and len(lab.runs()) == 2
+    assert script is not None and len(lab.runs()) == 2
+    assert "--max-restarts 2 " in Path(script).read_text()
+    last = read_launch(os.path.dirname(script))
+    assert last is not None and last.max_restarts == 2  # for the attempt after that
     with pytest.raises(AlreadyRunning):
         go_on(first.run_dir, job_id=first.slurm.job_id, attempt=2)
     assert len(lab.runs()) == 2

@@ -80,7 +80,7 @@ def test_a_controller_that_is_silent_is_said_and_nothing_is_guessed(
     job = table.ask(records, {})[record.run_dir]
     assert job.state == "RUNNING" and job.away_since is not None
     assert table.rest_seconds > rest
-    monkeypatch.setattr(slurm_living, "ask", lambda **asked: slurm_state.ask(**asked, timeout=1.0))
+    monkeypatch.setattr(slurm_living, "ask", lambda jobs: slurm_state.ask(jobs, timeout=1.0))
     assert living.is_alive(record.run_dir)  # nobody knows: nothing may be started beside it
     why = slurm_living.why_alive(record.run_dir, record)
     assert why is not None and "isn't known" in why
