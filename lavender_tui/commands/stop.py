@@ -154,10 +154,11 @@ def _request(run_dir: str, what: StopAt) -> int:
 
 def _withdraw(run_dir: str) -> int:
     from lavender_tui.launch import withdraw
+    from lavender_tui.launch.asking import why_nothing_to_withdraw
 
     request = withdraw(run_dir)
     if request is None:
-        say("nothing was asked of it")
+        say(why_nothing_to_withdraw(run_dir))
         return 1
     say(f"withdrawn: it goes on (asked to stop {request.what.words} by {request.who})")
     return 0

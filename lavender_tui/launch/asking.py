@@ -7,9 +7,9 @@ import time
 
 from lavender_tui.errors import NotFound
 from lavender_tui.launch import journal, requests
-from lavender_tui.launch.files import EXIT, LAUNCH, REQUEST
+from lavender_tui.launch.files import EXIT, LAUNCH, REQUEST, STOP
 from lavender_tui.launch.living import belongs_here
-from lavender_tui.launch.record import LaunchRecord, examine_launch
+from lavender_tui.launch.record import LaunchRecord, examine_launch, read_stop
 from lavender_tui.launch.stopping import CannotStop
 from lavender_tui.model.ending import StopAt, StopRequest
 
@@ -46,6 +46,14 @@ def withdraw(run_dir: str, *, who: str | None = None) -> StopRequest | None:
     return request
 
 
+def why_nothing_to_withdraw(run_dir: str) -> str:
+    """What became of a request that isn't there any more."""
+    stop = read_stop(os.path.abspath(run_dir))
+    if stop is not None and stop.at is not None:
+        return f"too late to withdraw: it has come to its end {stop.at}"
+    return "nothing is asked of it"
+
+
 def _our_record(run_dir: str) -> LaunchRecord:
     if not os.path.isdir(run_dir):
         raise NotFound("there is no such run", where=run_dir)
@@ -66,6 +74,8 @@ def _refuse_ended(run_dir: str, record: LaunchRecord) -> None:
     is_gone = record.leader is not None and record.is_here and not record.is_alive
     if is_gone or os.path.lexists(os.path.join(run_dir, EXIT)):
         raise CannotStop("it isn't running: nobody would read the request", where=run_dir)
+    if os.path.lexists(os.path.join(run_dir, STOP)):
+        raise CannotStop("it was told to end already: nobody would read the request", where=run_dir)
 
 
 def _cannot_write(run_dir: str, error: OSError) -> CannotStop:

@@ -114,6 +114,8 @@ def stopping_words(run: Run, now: float) -> str | None:
     if end.stop_how == "kill":
         return f"stopping: killing…{asked}"
     saved = saved_since(run.newest, end.stop_asked_at)
+    if end.stop_how in tuple(StopAt):  # it came to where it was asked to end: when that was asked tells nothing
+        return f"stopping: saved {saved}, ending…" if saved else "stopping: ending…"
     what = f"saved {saved}, ending…" if saved else "saving…" if run.saves_when_asked else "asked to end…"
     grace = f" of {end.grace_seconds:.0f}" if asked and end.grace_seconds is not None else ""
     return f"stopping: {what}{asked}{grace}"
@@ -145,6 +147,24 @@ def _is_yet_to_begin(run: Run) -> bool:
     """Launched by us, alive, and no sign of a step so far: whether it will read requests can't be known."""
     is_ours = run.job is not None or any(one.role == "supervisor" for one in run.processes)
     return is_ours and run.is_alive and run.newest is None and not run.losses
+
+
+def epoch_to_end(run: Run) -> int | None:
+    """The epoch that trains now, as far as its saves tell for sure; None where they may lie in an earlier one.
+
+    A save that completes an epoch is followed by the next one. Of any other save only a training that saves at the end
+    of each epoch says that its epoch still goes on.
+    """
+    newest = run.newest
+    if newest is None:
+        return run.begin.epoch if run.begin is not None else None
+    if newest.epoch is None:
+        return None
+    if newest.epoch_complete:
+        return newest.epoch + 1 if newest.epochs is None or newest.epoch < newest.epochs else None
+    begun = run.begin.epoch if run.begin is not None else None
+    marks_ends = any(one.epoch_complete for one in run.checkpoints)
+    return newest.epoch if marks_ends or newest.epoch == begun else None
 
 
 def when_words(run: Run, what: StopAt, now: float) -> str:

@@ -172,7 +172,7 @@ def _unrecorded(facts: RunFacts) -> tuple[RunState, str]:
     if facts.job is not None:
         return RunState.IDLE, f"{facts.job.name}: {facts.job.words or facts.job.state}"
     if facts.elsewhere is not None:
-        return RunState.IDLE, elsewhere_words(facts.elsewhere, facts.sign, facts.now)
+        return RunState.IDLE, elsewhere_words(facts.elsewhere, facts.sign, facts.now) + _asked_words(facts)
     if facts.restarted_at is not None:
         return RunState.FAILED, f"the machine was restarted at {text.clock(facts.restarted_at, facts.now)}"
     if facts.is_ending:
@@ -263,15 +263,20 @@ def _by_job_end(facts: RunFacts) -> tuple[RunState, str] | None:
 
 def _alive(facts: RunFacts) -> tuple[RunState, str]:
     if (stall := _stall(facts)) is not None:
-        return RunState.STALLED, "; ".join(filter(None, (stall, _gone_words(facts))))
+        return RunState.STALLED, "; ".join(filter(None, (stall, _gone_words(facts)))) + _asked_words(facts)
     if not facts.processes and facts.job is not None:
-        return RunState.RUNNING, f"{facts.job.name} runs" + (f" {facts.job.words}" if facts.job.words else "")
-    asked = f"; {request_words(facts.request)}" if facts.request else ""
-    if facts.end is not None and facts.end.stop_requested:
-        asked = "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
+        where = f" {facts.job.words}" if facts.job.words else ""
+        return RunState.RUNNING, f"{facts.job.name} runs{where}{_asked_words(facts)}"
     owner = next((f" of user {text.clean(one.owner, 40)}" for one in facts.processes if one.owner), "")
     alone = "; its supervisor is gone" if facts.is_unsupervised else ""
-    return RunState.RUNNING, (_gone_words(facts) or _count_words(facts)) + owner + alone + asked
+    return RunState.RUNNING, (_gone_words(facts) or _count_words(facts)) + owner + alone + _asked_words(facts)
+
+
+def _asked_words(facts: RunFacts) -> str:
+    """What it was asked for and lives in spite of, whatever else is said of it."""
+    if facts.end is not None and facts.end.stop_requested:
+        return "; asked to end" + (f" by {facts.end.stop_by}" if facts.end.stop_by else "")
+    return f"; {request_words(facts.request)}" if facts.request else ""
 
 
 def live_ranks(processes: Sequence[LiveProcess]) -> tuple[set[int], int]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lavender_tui.logs.pager import Page
     from lavender_tui.logs.survey import Survey
     from lavender_tui.model.disk import Fate
+    from lavender_tui.model.ending import StopRequest
     from lavender_tui.model.log_errors import ErrorBlock
     from lavender_tui.model.plan import Proposal
     from lavender_tui.tui.position import DataPosition
@@ -87,6 +88,13 @@ class TreeSeen(Message, bubble=False):
     """The processes that a kill would end, as they are now."""
 
     members: list[Member]
+
+
+@dataclass
+class RequestSeen(Message, bubble=False):
+    """What a run is asked for in its `request.json` at this moment."""
+
+    request: StopRequest | None
 
 
 @dataclass

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lavender_tui.model import command_line, text
-from lavender_tui.model.ending import StopAt, at_stake, save_name, stopping_words, when_words, why_no_request
+from lavender_tui.model.ending import (
+    StopAt,
+    at_stake,
+    epoch_to_end,
+    save_name,
+    stopping_words,
+    when_words,
+    why_no_request,
+)
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
 from lavender_tui.tui.outlook import Span
@@ -232,10 +240,7 @@ def _requests(run: Run, now: float) -> list[Choice]:
 def _at(run: Run, what: StopAt) -> str:
     if what is StopAt.NEXT_SAVE:
         return what.words
-    newest = run.newest
-    epoch = newest.epoch if newest else run.begin.epoch if run.begin else None
-    if newest is not None and newest.epoch_complete and epoch is not None:
-        epoch += 1
+    epoch = epoch_to_end(run)
     return what.words if epoch is None else f"at the end of epoch {epoch}"
 
 

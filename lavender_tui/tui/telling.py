@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from lavender_tui.model.text import clean
 
 if TYPE_CHECKING:
-    from textual.app import App
     from textual.driver import Driver
 
     from lavender_tui.config import NotifySettings
     from lavender_tui.model.notices import Notice
     from lavender_tui.model.run import Run
+    from lavender_tui.tui.announcing import AnnouncingApp
 
 _SEVERE = {"failed": "error", "nan": "error", "jumped": "error", "stalled": "warning"}
 _MOST = 3  # lines at once; a rack that loses its power has a thousand
@@ -23,7 +23,7 @@ _SECONDS = 10.0
 class Telling:
     """Owned by the app. `write` reaches the terminal between two frames; None where there is none."""
 
-    def __init__(self, app: App[int], settings: NotifySettings | None) -> None:
+    def __init__(self, app: AnnouncingApp, settings: NotifySettings | None) -> None:
         self._app, self._settings = app, settings
         self.write: Callable[[str], None] | None = None
         self._before: Mapping[str, Run] | None = None
@@ -33,6 +33,7 @@ class Telling:
         from lavender_tui.model.notices import news
 
         found = news(self._before, runs) if self._before is not None else []
+        self._unsay(runs)
         self._before = {run.key: run for run in runs}
         for notice in found[:_MOST]:
             self._say(notice)
@@ -40,6 +41,16 @@ class Telling:
             self._app.notify(f"and {len(found) - _MOST:,} more", timeout=_SECONDS)
         if found:
             self._signal(found)
+
+    def _unsay(self, runs: Sequence[Run]) -> None:
+        """A line that says what a run is asked for goes when that is withdrawn or done: it would not be true."""
+        from lavender_tui.model.ending import request_words
+
+        asked = {request_words(run.request) for run in (self._before or {}).values() if run.request is not None}
+        gone = asked - {request_words(run.request) for run in runs if run.request is not None}
+        for one in self._app.announcements if gone else ():
+            if one.words in gone:
+                self._app.withdraw(one)
 
     def _say(self, notice: Notice) -> None:
         severity = _SEVERE.get(notice.event.value, "information")

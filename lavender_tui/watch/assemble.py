@@ -161,8 +161,13 @@ def _facts(
         last_step_at=times.progress_by_step_at,
         saves=times.saves,
         steps=times.steps,
-        request=papers.request if stands.processes else None,
+        request=papers.request if _may_read_requests(stands, elsewhere, observed.job) else None,
     )
+
+
+def _may_read_requests(stands: Standing, elsewhere: str | None, job: Job | None) -> bool:
+    """Does it live, or may it: on another host, or on the nodes of Slurm? Of what is over nothing is asked any more."""
+    return bool(stands.processes) or elsewhere is not None or (job is not None and job.is_active)
 
 
 def _job_facts(papers: Papers, job: Job | None) -> JobFacts | None:

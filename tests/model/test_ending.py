@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lavender_tui.model.checkpoint import Checkpoint, FileFacts
-from lavender_tui.model.ending import StopAt, StopRequest, at_stake, stopped_words, stopping_words
+from lavender_tui.model.ending import StopAt, StopRequest, at_stake, epoch_to_end, stopped_words, stopping_words
 from lavender_tui.model.proof import Begin
 from lavender_tui.model.run import (
     EndFacts,
@@ -131,3 +131,32 @@ def test_a_job_that_was_told_to_end_and_still_runs_is_not_called_stopped() -> No
     assert run(saved(840), end=asked(), processes=()).is_stopping
     state, _ = decide_state(RunFacts(now=NOW, job=job, end=asked(ended_at=NOW)))
     assert state is RunState.STOPPED
+
+
+def test_the_epoch_is_named_only_where_its_saves_tell_it_for_sure() -> None:
+    begun = run(begin=Begin(epoch=1, requests=True))
+    assert epoch_to_end(begun) == 1
+    inside = saved(60, epoch=2, epochs=3)
+    assert epoch_to_end(replace(begun, newest=inside, checkpoints=(inside,))) is None, "its ends are never saved"
+    end = saved(90, epoch=1, epochs=3, epoch_complete=True)
+    assert epoch_to_end(replace(begun, newest=end, checkpoints=(end,))) == 2
+    assert epoch_to_end(replace(begun, newest=inside, checkpoints=(end, inside))) == 2
+    last = saved(30, epoch=3, epochs=3, epoch_complete=True)
+    assert epoch_to_end(replace(begun, newest=last, checkpoints=(end, last))) is None
+
+
+def test_one_that_came_to_where_it_was_asked_to_end_counts_no_seconds() -> None:
+    """It was asked two hours ago, and ends since it has saved."""
+    served = asked(stop_how=StopAt.NEXT_SAVE.value, stop_at="at save 0060", stop_asked_at=NOW - 7200)
+    assert stopping_words(run(saved(5), end=served), NOW) == "stopping: saved 0060, ending…"
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [{"processes": LIVE}, {"elsewhere": "gpu-07"}, {"job": JobFacts(name="Slurm job 1", state="RUNNING")}],
+    ids=["here", "on another host", "as a job"],
+)
+def test_what_it_is_asked_for_is_said_wherever_it_lives(lives: dict[str, object]) -> None:
+    request = StopRequest(what=StopAt.EPOCH_END, asked_at=NOW - 60, who="ann@gpu-03")
+    _, reason = decide_state(RunFacts(now=NOW, request=request, **lives))  # type: ignore[arg-type]
+    assert reason.endswith("; stops at the end of the epoch, asked by ann@gpu-03")

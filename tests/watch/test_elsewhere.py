@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from lavender_tui.launch import ask_to_stop, withdraw
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, STOP
 from lavender_tui.launch.identity import booted_at, start_ticks
 from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.record import ProcessId, describe_this_process, new_run_id, write_launch
+from lavender_tui.model.ending import StopAt
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.watch.scan import scan
 from tests.watch import saves
@@ -270,3 +272,13 @@ def test_a_pid_that_was_truly_given_again_is_not_the_training(tmp_path: Path):
     assert alive[0] == "running"
     assert is_reused
     assert after == ["failed", None]
+
+
+def test_what_one_elsewhere_is_asked_for_is_shown_until_it_is_withdrawn(tmp_path: Path, recorded: Make):
+    run = recorded(host="gpu-07")
+    ask_to_stop(str(run), StopAt.NEXT_SAVE, who="ann@gpu-03")
+    seen = seen_by_scan(tmp_path)
+    assert seen.request is not None and seen.state_reason.endswith("; stops at the next save, asked by ann@gpu-03")
+    withdraw(str(run))
+    seen = seen_by_scan(tmp_path)
+    assert seen.request is None and "asked by" not in seen.state_reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -15,13 +16,14 @@ from textual.widgets import Static
 from lavender_tui.errors import LavenderError
 from lavender_tui.model.run import Run
 from lavender_tui.tui import stop_choices
-from lavender_tui.tui.messages import HandJudged, TreeSeen
+from lavender_tui.tui.messages import HandJudged, RequestSeen, TreeSeen
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.stop_choices import KILL, LEAVE, Choice
 from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
+    from lavender_tui.model.ending import StopRequest
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.hand import HandRun
     from lavender_tui.watch.observe import Snapshot
@@ -44,6 +46,7 @@ class StopBox(ModalScreen["str | None"]):
     def __init__(self, run: Run, *, grace: float) -> None:
         super().__init__()
         self._run, self._grace = run, grace
+        self._asked: list[StopRequest | None] = []  # what request.json says now; empty until it was looked at
         self._hand: HandRun | str | None = None  # which processes are proved its own, where that needs a proof
 
     def compose(self) -> ComposeResult:
@@ -54,7 +57,8 @@ class StopBox(ModalScreen["str | None"]):
 
     def on_mount(self) -> None:
         self._show(is_ready=True)
-        self.set_interval(1.0, self._show)
+        self.set_interval(1.0, self._tick)
+        self._look_at_the_request()
         if stop_choices.needs_proof(self._run):
             self._judge()
 
@@ -67,15 +71,26 @@ class StopBox(ModalScreen["str | None"]):
         self._run = found
         self._show()
 
+    def _tick(self) -> None:
+        self._show()
+        self._look_at_the_request()
+
+    @property
+    def _now(self) -> Run:
+        """The run with what it is asked for at this moment: the list in the background is up to some seconds old."""
+        if not self._asked or self._run.is_stopping or not stop_choices.may_be_stopped(self._run):
+            return self._run
+        return replace(self._run, request=self._asked[0])
+
     def _choices(self) -> list[Choice]:
         is_proved = not stop_choices.needs_proof(self._run) or not isinstance(self._hand, str | None)
-        return stop_choices.choices(self._run, grace=self._grace, now=time.time(), is_proved=is_proved)
+        return stop_choices.choices(self._now, grace=self._grace, now=time.time(), is_proved=is_proved)
 
     def _show(self, *, is_ready: bool = False) -> None:
         if not (is_ready or self.is_mounted):
             return
         self.query_one("#stop-title", Static).update(Text(stop_choices.title(self._run), style="bold"))
-        self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._run, time.time(), self._hand))
+        self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._now, time.time(), self._hand))
         self.query_one("#stop-choices", Lines).show([_spans(one) for one in self._choices()])
 
     def action_press(self, key: str) -> None:
@@ -102,6 +117,17 @@ class StopBox(ModalScreen["str | None"]):
         except OSError:
             members = []
         self.post_message(TreeSeen(members))
+
+    @work(thread=True, exclusive=True, group="request", exit_on_error=False)
+    def _look_at_the_request(self) -> None:
+        from lavender_tui.launch.requests import read_request
+
+        self.post_message(RequestSeen(read_request(self._run.path)))
+
+    def on_request_seen(self, message: RequestSeen) -> None:
+        if self._asked != [message.request]:
+            self._asked = [message.request]
+            self._show()
 
     @work(thread=True, exclusive=True, group="judge", exit_on_error=False)
     def _judge(self) -> None:

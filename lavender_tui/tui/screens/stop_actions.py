@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.messages import StopEnded
 
+_TITLE = "Stop"
 _LONGER = 8.0  # seconds for a notice with something to read
 
 
@@ -91,6 +92,7 @@ class StopActions(Screen[None], inherit_bindings=False):
     @work(thread=True, group="stop", exit_on_error=False)
     def _request(self, run: Run, answer: str) -> None:
         from lavender_tui.launch import ask_to_stop, withdraw
+        from lavender_tui.launch.asking import why_nothing_to_withdraw
         from lavender_tui.tui.messages import StopEnded
         from lavender_tui.tui.stop_choices import WITHDRAW
 
@@ -98,7 +100,7 @@ class StopActions(Screen[None], inherit_bindings=False):
             if answer != WITHDRAW:
                 words = request_words(ask_to_stop(run.path, StopAt(answer)))
             else:
-                words = "withdrawn: it goes on" if withdraw(run.path) else "there was nothing left to withdraw"
+                words = "withdrawn: it goes on" if withdraw(run.path) else why_nothing_to_withdraw(run.path)
         except (LavenderError, OSError) as error:
             self.post_message(StopEnded(run.key, str(error), is_error=True))
         else:
@@ -111,9 +113,11 @@ class StopActions(Screen[None], inherit_bindings=False):
             ask = Ask("Stop it all the same?", detail=message.words, yes="stop it all the same")
             self.app.push_screen(ask, partial(self._stop_unrecorded, message.run_path, message.may_go_on))
             return
+        for earlier in [one for one in self.lavender.announcements if one.title == _TITLE]:
+            self.lavender.withdraw(earlier)  # "stops at …" is not true any more beside "withdrawn"
         severity: SeverityLevel = "error" if message.is_error else "information"
         if message.words:
-            self.notify(clean(message.words, 400), title="Stop", severity=severity, markup=False, timeout=_LONGER)
+            self.notify(clean(message.words, 400), title=_TITLE, severity=severity, markup=False, timeout=_LONGER)
         self.lavender.feed.rescan_soon()
 
     def _stop_unrecorded(self, path: str, how: str, yes: bool | None) -> None:
