@@ -83,8 +83,7 @@ class AnnouncingApp(App[int]):
         self.screen_change_signal.subscribe(self, self._screen_changed)
 
     def _screen_changed(self, _: Screen[object]) -> None:
-        if self._said:
-            self._show_announcements()
+        self._show_announcements()  # this page's lines may be of an hour ago
 
     def _forget_old(self) -> None:
         now = time.monotonic()

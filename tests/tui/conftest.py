@@ -63,11 +63,19 @@ Play = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
 @pytest.fixture
 def play() -> Play:
-    """`async with play(root, size=…) as pilot`: the app, its list complete."""
+    """`async with play(root, size=…) as pilot`: the app, its list complete, the cursor on the first row.
+
+    `as_opened`: the cursor where the app itself puts it.
+    """
 
     @asynccontextmanager
     async def started(
-        root: Path | Sequence[Path], *, size: tuple[int, int] = (120, 40), complete: bool = True, **options: Any
+        root: Path | Sequence[Path],
+        *,
+        size: tuple[int, int] = (120, 40),
+        complete: bool = True,
+        as_opened: bool = False,
+        **options: Any,
     ) -> AsyncIterator[Pilot[Any]]:
         roots = [root] if isinstance(root, Path) else list(root)
         app = LavenderApp([str(one) for one in roots], **options)
@@ -75,6 +83,9 @@ def play() -> Play:
             if complete:
                 await until(pilot, lambda: app.snapshot is not None and app.snapshot.is_complete, "all runs read")
                 await pilot.pause()
+                if not as_opened:
+                    await pilot.press("g")
+                    await pilot.pause()
             yield pilot
 
     return started

@@ -55,8 +55,10 @@ def test_in_tmux_its_buffer_holds_what_was_copied(
 ) -> None:
     tmux("new-session", "-d", "-x", "100", "-y", "30", sys.executable, "-c", RUN, str(root))
     until(lambda: "✗ failed" in tmux("capture-pane", "-p"), what="the list")
+    tmux("send-keys", "g")
+    until(lambda: f"▌▾ {FAILED}" in tmux("capture-pane", "-p"), what="the cursor on it")
     tmux("send-keys", "y", "y")
-    until(lambda: clipboard.IN_TMUX in tmux("capture-pane", "-p"), what="the toast")
+    until(lambda: clipboard.IN_TMUX in tmux("capture-pane", "-p"), what="the notice")
     assert tmux("show-buffer") == str(root / FAILED)
 
 

@@ -173,3 +173,7 @@ async def test_a_notice_goes_along_to_the_next_page(play: Play, root: Path) -> N
         for key in ("enter", "escape", "D", "escape", "l"):
             await press(pilot, key)
             await until(pilot, lambda: text_of(pilot.app).count("said in the list") == 1, key)
+        pilot.app.clear_notifications()
+        await press(pilot, "escape")
+        await until(pilot, lambda: pilot.app.screen.PLACE == "list" and "r resume" in text_of(pilot.app), "the list")
+        assert "said in the list" not in text_of(pilot.app)

@@ -206,6 +206,8 @@ def test_the_list_in_tmux(root: Path, tmp_path: Path, until: Callable[..., objec
     subprocess.run([*tmux, "new-session", "-d", "-x", "80", "-y", "24", *command], check=True, env=env)
     try:
         until(lambda: "✗ failed" in pane() and "2.4000     3 h ago" in pane(), what="the list")
+        subprocess.run([*tmux, "send-keys", "g"], check=True, env=env)
+        until(lambda: "▌▾ run-2026-04-24_18-53-41" in pane(), what="the cursor on it")
         row = next(line for line in pane().splitlines() if line.startswith("▌▾ run-2026-04-24_18-53-41"))
         assert row.split()[2:] == ["✗", "failed", "1/3", "0060", "2.4000", "3", "h", "ago"]
         subprocess.run([*tmux, "send-keys", "Enter"], check=True, env=env)

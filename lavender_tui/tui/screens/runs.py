@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,10 @@ class RunsScreen(ListView, Screen[None]):
         self._notes: tuple[str, ...] = ()
         self._awaited: str | None = None
         self._put_off: str | None = None
+        self._placed: str | None = None  # the run that the cursor was put on at the start
+        self._is_placing = True
         self._host = clean(socket.gethostname(), 24)
         self._gpus = ""
-        self._begins = False  # the first rows with more than names are awaited
         self._arranger = Arranger(self.post_message)
 
     def compose(self) -> ComposeResult:
@@ -95,8 +97,7 @@ class RunsScreen(ListView, Screen[None]):
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """New facts: rows change in place, the cursor stays on its run."""
-        begins = self._begins or (bool(self._runs) and self._runs[0].is_unread)
-        self._begins = begins and self.query_one(RunTable).cursor_index == 0
+        self._is_placing = self._is_placing and self._is_untouched
         has_same = len(self._runs) == len(snapshot.runs) and not self._arranger.is_busy
         self._runs, self._mode = snapshot.runs, snapshot.mode
         fresh = [note for note in snapshot.notes if note not in self._notes]
@@ -116,12 +117,28 @@ class RunsScreen(ListView, Screen[None]):
         self._show_facts()
         if self._arranger.is_busy:
             return
-        begins, self._begins = self._begins, False
         if self._put_off is not None:
             self.call_later(self.app.run_action, self._put_off, self)
             self._put_off = None
-        elif begins and self._awaited is None:
-            self.query_one(RunTable).action_first()  # its run may have found its place below another one
+        elif self._is_placing:
+            self._place()
+
+    @property
+    def _is_untouched(self) -> bool:
+        """Has nobody moved the cursor, opened or asked for anything yet?"""
+        table = self.query_one(RunTable)
+        at_start = self._placed in (None, table.cursor_key) or self._placed not in table.keys
+        return at_start and self.is_current and self._awaited is None and self._put_off is None
+
+    def _place(self) -> None:
+        """The cursor where it is wanted first; with the watcher's first look, which has all runs, for good."""
+        from lavender_tui.tui.starting_place import starting_run
+
+        table = self.query_one(RunTable)
+        self._placed = starting_run(self._runs, table.keys[: table.rows_in_sight], time.time())
+        if self._placed is not None:
+            table.go_to(self._placed)
+        self._is_placing = not self._mode or not self._runs
 
     def puts_off(self, action: str) -> bool:
         """Where only the name of the run under the cursor is known, a key that acts on it is done when more is."""
@@ -152,7 +169,7 @@ class RunsScreen(ListView, Screen[None]):
         if not self._arranger.takes(arrangement.sequence):
             return
         table = self.query_one(RunTable)
-        self._begins = self._begins and table.cursor_index == 0  # nobody moved it while the rows were put in order
+        self._is_placing = self._is_placing and self._is_untouched
         if not arrangement.rows:
             table.say_nothing(f"No run matches {clean(self.view.query, 60)}   esc shows all of them again")
         table.show(arrangement, self.marked)

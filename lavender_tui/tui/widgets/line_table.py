@@ -165,6 +165,11 @@ class LineTable(ScrollView, can_focus=True):
         return self._keys
 
     @property
+    def rows_in_sight(self) -> int:
+        """How many rows its height has room for."""
+        return max(1, self.size.height - HEAD)
+
+    @property
     def shown_columns(self) -> Sequence[Column]:
         """Those that fit."""
         return [column for column, _ in self._layout]
