@@ -20,6 +20,7 @@ from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
 from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
 from lavender_tui.tui.feed import Feed, RunsChanged, WatchFailed
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import DEFAULT_THEME, Look
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 
-class LavenderApp(AnnouncingApp):
+class LavenderApp(Orderly, AnnouncingApp):
     """Watches the roots and shows the list of runs."""
 
     TITLE = "lavender"
@@ -132,9 +133,7 @@ class LavenderApp(AnnouncingApp):
         self.feed.close()
 
     def on_runs_changed(self, message: RunsChanged) -> None:
-        """To every screen; not while the app ends, when the screens have lost their parts already."""
-        if not self.is_running:
-            return
+        """To every screen."""
         if self.snapshot is not None and message.snapshot.sequence <= self.snapshot.sequence:
             return
         if self.snapshot is None:

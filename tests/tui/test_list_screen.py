@@ -304,5 +304,5 @@ async def test_the_garbage_collector_works_again_with_the_first_rows(tmp_path) -
 async def test_news_that_comes_while_the_app_ends_reaches_no_screen(play: Play, root: Path) -> None:
     async with play(root) as pilot:
         app, last = pilot.app, pilot.app.snapshot
-    app.on_runs_changed(RunsChanged(replace(last, sequence=last.sequence + 100)))
+    await app._dispatch_message(RunsChanged(replace(last, sequence=last.sequence + 100)))
     assert app.snapshot.sequence < last.sequence + 100

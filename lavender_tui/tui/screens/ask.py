@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lavender_tui.model.text import clean
+from lavender_tui.tui.orderly import Orderly
 
 if TYPE_CHECKING:
     from textual.widgets import Input
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 
-class Ask(ModalScreen["bool | None"]):
+class Ask(Orderly, ModalScreen["bool | None"]):
     """`question`, `detail` and the lines of `listing` are plain text, never markup; `yes` says what y does.
 
     `while_alive`: the question is about that run's processes, and goes by itself, answered None, when they are gone.
@@ -66,7 +67,7 @@ class Ask(ModalScreen["bool | None"]):
         self.dismiss(answer)
 
 
-class AskName(ModalScreen["str | None"]):
+class AskName(Orderly, ModalScreen["str | None"]):
     """A question that is answered with a few words; escape or no words: None. `does` is what enter does with them."""
 
     BINDINGS = [("escape", "dismiss(None)", "Back")]  # noqa: RUF012
@@ -89,7 +90,7 @@ class AskName(ModalScreen["str | None"]):
         self.dismiss(event.value.strip() or None)
 
 
-class Document(ModalScreen[None]):
+class Document(Orderly, ModalScreen[None]):
     """A text to read and scroll: a plan as JSON, an error at length."""
 
     BINDINGS = [  # noqa: RUF012

@@ -13,6 +13,7 @@ from lavender_tui.model import text
 from lavender_tui.model.compare import Section, compare
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.chart import Chart, Line
 from lavender_tui.tui.widgets.inks import INKS, Span, fit
@@ -32,7 +33,7 @@ _LABEL, _LEAST = 16, 12  # cells of a line's name, and of each run's column
 _INKS = ("accent", "warn", "good", "bad", "strong", "quiet")
 
 
-class CompareScreen(Screen[None]):
+class CompareScreen(Orderly, Screen[None]):
     """Live: the runs are looked up again in every snapshot."""
 
     COMPONENT_CLASSES = INKS

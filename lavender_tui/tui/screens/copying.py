@@ -13,6 +13,7 @@ from textual.widgets import Static
 from lavender_tui.model import command_line, text
 from lavender_tui.model.export import run_document
 from lavender_tui.model.run import Run
+from lavender_tui.tui.orderly import Orderly
 
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
@@ -23,7 +24,7 @@ _WORDS = (
 )
 
 
-class CopyMenu(ModalScreen[None]):
+class CopyMenu(Orderly, ModalScreen[None]):
     """A second `y` copies the path: the usual case costs one key more."""
 
     BINDINGS = [  # noqa: RUF012

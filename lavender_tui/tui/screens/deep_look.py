@@ -11,6 +11,7 @@ from textual.worker import get_current_worker
 from lavender_tui.errors import LavenderError, in_words
 from lavender_tui.model import text
 from lavender_tui.tui.messages import LookEnded, LookProgress
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.inks import Span
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def before_launch(
     return examined(proposal, on_progress=on_progress, is_cancelled=is_cancelled)
 
 
-class DeepLook(Screen["tuple[str, str] | None"]):
+class DeepLook(Orderly, Screen["tuple[str, str] | None"]):
     """The part of the sheet that looks. At most one look at a time; another choice ends it."""
 
     _sequence: int

@@ -16,6 +16,7 @@ from lavender_tui.model.disk import Cost, Fate, KeepRules, costs, seconds_until_
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
 from lavender_tui.tui.messages import DiskJudged, PruneEnded
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.disk_tables import CostTable, FateTable
 from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.key_bar import KeyBar
@@ -31,7 +32,7 @@ _MOST_KEPT = 99
 _FAR_OFF_SECONDS = 366 * 86_400.0  # a disk that lasts for longer is no news
 
 
-class DiskScreen(Screen[None]):
+class DiskScreen(Orderly, Screen[None]):
     """Judged anew, in a thread, whenever the runs or the rules change."""
 
     COMPONENT_CLASSES = INKS

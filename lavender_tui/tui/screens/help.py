@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from lavender_tui.model.run import RunState
 from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE, Key, in_words
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.themes import STATE_GLYPHS
 
 _KEY_WIDTH = 9
@@ -23,7 +24,7 @@ _STATE_WORDS = {
 }
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Orderly, ModalScreen[None]):
     """Scrolls; any of the usual keys closes it."""
 
     BINDINGS = [  # noqa: RUF012

@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from lavender_tui.model import text
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.inks import INKS
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
 from lavender_tui.tui.widgets.lines import Lines
@@ -64,7 +65,7 @@ class FileTable(LineTable):
         self.set_keys([path for _, path in files])
 
 
-class LogFilesScreen(ModalScreen[str | None]):
+class LogFilesScreen(Orderly, ModalScreen[str | None]):
     """Dismissed with the path that was chosen."""
 
     COMPONENT_CLASSES = INKS

@@ -15,6 +15,7 @@ from lavender_tui.model.text import clean
 from lavender_tui.tui import log_words
 from lavender_tui.tui.log_hunter import SURVEYED_UNASKED, LogHunter, Order
 from lavender_tui.tui.messages import LogCounted, LogFound, LogSought, LogSurveyed, SearchEnded, SearchTyped
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.inks import Span, fit
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.log_view import LogView
@@ -31,7 +32,7 @@ class Target:
     is_line: bool = False
 
 
-class LogSearch(Screen[None], inherit_bindings=False):
+class LogSearch(Orderly, Screen[None], inherit_bindings=False):
     """The searching half of the log's screen."""
 
     def __init__(self) -> None:

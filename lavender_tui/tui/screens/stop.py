@@ -17,6 +17,7 @@ from lavender_tui.errors import LavenderError
 from lavender_tui.model.run import Run
 from lavender_tui.tui import stop_choices
 from lavender_tui.tui.messages import HandJudged, RequestSeen, TreeSeen
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.stop_choices import KILL, LEAVE, Choice
 from lavender_tui.tui.widgets.inks import INKS, Span
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _KEY, _TITLE = 3, 27
 
 
-class StopBox(ModalScreen["str | None"]):
+class StopBox(Orderly, ModalScreen["str | None"]):
     """Dismissed with the answer of the choice taken, or None when there was nothing left to stop.
 
     Live: it says what the run does now, and offers only what can still be done. Killing asks once more.

@@ -14,6 +14,7 @@ from lavender_tui.errors import LavenderError
 from lavender_tui.model.ending import StopAt, request_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
+from lavender_tui.tui.orderly import Orderly
 
 if TYPE_CHECKING:
     from lavender_tui.launch.stopping import StopOutcome
@@ -24,7 +25,7 @@ _TITLE = "Stop"
 _LONGER = 8.0  # seconds for a notice with something to read
 
 
-class StopActions(Screen[None], inherit_bindings=False):
+class StopActions(Orderly, Screen[None], inherit_bindings=False):
     """Subclasses say which run is under the cursor."""
 
     @property

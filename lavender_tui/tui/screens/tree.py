@@ -15,6 +15,7 @@ from textual.widgets import Input
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.tui import keys
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.inks import INKS
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
@@ -61,7 +62,7 @@ class KeyTable(LineTable):
         }
 
 
-class TreeScreen(Screen[None]):
+class TreeScreen(Orderly, Screen[None]):
     """Everything that the metadata tells; tensor data isn't read."""
 
     COMPONENT_CLASSES = INKS

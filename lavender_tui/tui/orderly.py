@@ -1,0 +1,47 @@
+"""What threads and timers tell a screen that is being taken down finds nobody any more, instead of parts that are gone.
+
+A screen's parts end before the screen does, when the app quits and when it is left: whatever was in its queue by then
+would look for them in vain, and the last thing that a person saw would be a traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual.worker import Worker
+
+if TYPE_CHECKING:
+    from textual.dom import DOMNode
+    from textual.message import Message
+    from textual.timer import Timer
+
+    _Base = DOMNode
+else:
+    _Base = object
+
+_OURS = __name__.partition(".")[0] + "."
+
+
+class Orderly(_Base):
+    """First among the bases of the app and of every screen."""
+
+    @property
+    def is_in_pieces(self) -> bool:
+        """Is it being taken down?"""
+        return self._pruning or self.app._exit or not self.app.is_running
+
+    async def _dispatch_message(self, message: Message) -> None:
+        """Textual's own messages go on: they are how it is taken down."""
+        is_ours = type(message).__module__.startswith(_OURS) or isinstance(message, Worker.StateChanged)
+        if not (is_ours and self.is_in_pieces):
+            await super()._dispatch_message(message)
+
+    def set_timer(self, delay: float, callback: Callable[[], Any] | None = None, **options: Any) -> Timer:
+        return super().set_timer(delay, self._while_whole(callback), **options)
+
+    def set_interval(self, interval: float, callback: Callable[[], Any] | None = None, **options: Any) -> Timer:
+        return super().set_interval(interval, self._while_whole(callback), **options)
+
+    def _while_whole(self, callback: Callable[[], Any] | None) -> Callable[[], Any] | None:
+        return None if callback is None else lambda: None if self.is_in_pieces else callback()
