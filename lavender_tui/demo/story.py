@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from lavender_tui.demo import guide
 from lavender_tui.demo.chain import GLOBAL_BATCH, Chain
 from lavender_tui.errors import LaunchFailed
 from lavender_tui.model import text
 
 DIRECTORY = "lavender-demo"
-HINT = "q ends the demo. This training is real: x stops it, r resumes it on another world_size, ? shows every key"
 WATCHED = ("--epochs", "40", "--save-seconds", "5", "--pause", "0.2", "--schedule-steps", "5000")
 TOLD = ("--epochs", "1", "--save-seconds", "1", "--pause", "0.1")
 STAGES = ((2, 4), (4, 1))  # world_size before and after each kill
@@ -22,8 +22,8 @@ STAGES = ((2, 4), (4, 1))  # world_size before and after each kill
 def play(headless: bool, directory: str | None = None, *, rows: int | None = None) -> int:
     """Play the demo in a new directory under `directory` (default: ./lavender-demo); returns the exit code.
 
-    Interactive: a training on 2 ranks runs while the app is open, and is stopped when the app is left. Headless: the
-    story is told line by line, 0 only if every row was trained exactly once. No process stays behind, whatever
+    Interactive: a training on 2 ranks runs while the app is open, and ends when that is left, which asks. Headless:
+    the story is told line by line, 0 only if every row was trained exactly once. No process stays behind, whatever
     happens; the files stay. Raises LavenderError where the training can't be started or doesn't go on.
     """
     place = new_place(directory or DIRECTORY)
@@ -98,7 +98,7 @@ def _show(chain: Chain) -> int:
     chain.make_corpus()
     with _held_signals():
         chain.start(2)
-    code = run_app([chain.root], hint=HINT)
+    code = run_app([chain.root], hint=guide.hint, leaving=guide.leaving)
     print(f"The demo's runs lie in {text.clean(chain.root)}")
     return code
 

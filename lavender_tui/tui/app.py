@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.tui.start import Hint, Leaving
     from lavender_tui.watch.observe import Snapshot
 
 
@@ -53,7 +54,8 @@ class LavenderApp(Orderly, AnnouncingApp):
         *,
         command: Sequence[str] = (),
         world_size: int | None = None,
-        hint: str | None = None,
+        hint: Hint | None = None,
+        leaving: Leaving | None = None,
         readonly: bool = False,
         look: Look | None = None,
         grace_seconds: float = 30.0,
@@ -67,7 +69,7 @@ class LavenderApp(Orderly, AnnouncingApp):
         self.roots = tuple(os.path.abspath(root) for root in roots)
         self.command = tuple(command)
         self.world_size = world_size
-        self.hint = hint
+        self.hint, self._leaving = hint, leaving
         self.feed = Feed(self.roots)
         self.snapshot: Snapshot | FirstLook | None = None
         self._frozen = 0  # so many runs the collector of cycles passes by
@@ -187,6 +189,23 @@ class LavenderApp(Orderly, AnnouncingApp):
     def _copy_by_terminal(self, words: str, shown: str) -> None:
         self.copy_to_clipboard(utf8(words))
         self.notify(clean(shown, 300), title=clipboard.TO_TERMINAL, markup=False)
+
+    async def action_quit(self) -> None:
+        """At once, unless something ends with the app: then it asks."""
+        from lavender_tui.tui.screens.ask import Leave
+
+        ends = self._leaving(self.runs) if self._leaving is not None else None
+        if ends is None:
+            await super().action_quit()
+        elif not isinstance(self.screen, Leave):
+            words, run = ends
+            self.push_screen(
+                Leave("Leave?", detail=words, no="no, stay", yes="leave   (q)", while_alive=run), self._leave_answered
+            )
+
+    def _leave_answered(self, yes: bool | None) -> None:
+        if yes:
+            self.exit()
 
     def action_help(self) -> None:
         from lavender_tui.tui.screens.help import HelpScreen

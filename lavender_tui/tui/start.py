@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lavender_tui.config import NotifySettings
+    from lavender_tui.model.run import Run
+
+    Hint = Callable[[Sequence[Run]], str]  # the newest run first, as they are now
+    Leaving = Callable[[Sequence[Run]], tuple[str, str | None] | None]
 
 DEFAULT_THEME = "lavender"
 
@@ -37,15 +41,17 @@ def run_app(
     *,
     command: Sequence[str] = (),
     world_size: int | None = None,
-    hint: str | None = None,
+    hint: Hint | None = None,
+    leaving: Leaving | None = None,
     readonly: bool = False,
     look: Look | None = None,
     grace_seconds: float = 30.0,
 ) -> int:
     """Run the app on the terminal until the person quits; returns the exit code.
 
-    `command` and `world_size` are the defaults of a resume; `hint` is a line of what to press next; `readonly` takes
-    every key away that changes something. `grace_seconds`: how long a run that is asked to end may take.
+    `command` and `world_size` are the defaults of a resume; `hint` gives a line of what to press next, `leaving` what
+    ends when the app is left, which is asked then; `readonly` takes every key away that changes something.
+    `grace_seconds`: how long a run that is asked to end may take.
     """
     # Looking for cycles among what is only being imported is a tenth of the time to the first frame. The app turns
     # the collector on again with its first rows.
@@ -58,6 +64,7 @@ def run_app(
         command=command,
         world_size=world_size,
         hint=hint,
+        leaving=leaving,
         readonly=readonly,
         look=look,
         grace_seconds=grace_seconds,

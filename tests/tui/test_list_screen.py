@@ -221,7 +221,7 @@ async def test_no_runs_yet_is_friendly_and_ends_by_itself(play: Play, tmp_path: 
 
 
 async def test_the_hint_is_shown_as_text(play: Play, root: Path) -> None:
-    async with play(root, hint="press r, then ⏎ [/x]") as pilot:
+    async with play(root, hint=lambda runs: "press r, then ⏎ [/x]") as pilot:
         assert "→ press r, then ⏎ [/x]" in text_of(pilot.app)
 
 

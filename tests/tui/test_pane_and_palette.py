@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.command import CommandInput
 
-from lavender_tui.demo.story import HINT
+from lavender_tui.demo.guide import BEGIN as HINT
 from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
 from lavender_tui.model.run import EndFacts, Lineage
 from lavender_tui.model.state import RunFacts, decide_state
@@ -126,7 +126,7 @@ def test_the_demo_says_first_how_it_ends(width: int) -> None:
 
 
 async def test_a_notice_hides_nothing(play: Play, root: Path) -> None:
-    async with play(root, size=SMALL, hint=HINT) as pilot:
+    async with play(root, size=SMALL, hint=lambda runs: HINT) as pilot:
         before = lines_of(pilot.app)
         await press(pilot, "y", "y")
         await until_shown(pilot, "clipboard")

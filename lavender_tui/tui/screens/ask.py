@@ -39,11 +39,12 @@ class Ask(Orderly, ModalScreen["bool | None"]):
         *,
         detail: str = "",
         listing: Sequence[str] = (),
+        no: str = "no, leave it",
         yes: str = "yes",
         while_alive: str | None = None,
     ) -> None:
         super().__init__()
-        self._question, self._detail, self._yes = clean(question, 400), clean(detail, 600), yes
+        self._question, self._detail, self._yes, self._no = clean(question, 400), clean(detail, 600), yes, no
         self._listing = "\n".join(clean(line, 200) for line in listing)
         self._while_alive = while_alive
 
@@ -54,7 +55,7 @@ class Ask(Orderly, ModalScreen["bool | None"]):
                 yield Static(Text(self._detail), classes="detail", markup=False)
             if self._listing:
                 yield Static(Text(self._listing, no_wrap=True, overflow="ellipsis"), classes="detail", markup=False)
-            yield Static(Text(f"n  no, leave it   (enter)\ny  {self._yes}"), classes="answers", markup=False)
+            yield Static(Text(f"n  {self._no}   (enter)\ny  {self._yes}"), classes="answers", markup=False)
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """A run that has ended needs no answer."""
@@ -88,6 +89,15 @@ class AskName(Orderly, ModalScreen["str | None"]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
+
+
+class Leave(Ask, inherit_bindings=False):
+    """Whoever presses q once more means it."""
+
+    BINDINGS = [  # noqa: RUF012
+        ("y,q", "answer(True)", "Yes"),
+        ("n,escape,enter", "answer(False)", "No"),
+    ]
 
 
 class Document(Orderly, ModalScreen[None]):

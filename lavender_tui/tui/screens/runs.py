@@ -66,8 +66,8 @@ class RunsScreen(ListView, Screen[None]):
         yield RunTable(self.lavender.look.columns or USUAL, id="runs")
         yield EmptyList(self.lavender.roots, id="empty")
         yield RunPane(id="pane")
-        if self.lavender.hint:
-            yield HintLine(self.lavender.hint, id="hint")
+        if self.lavender.hint is not None:
+            yield HintLine(self.lavender.hint(self._runs), id="hint")
         yield KeyBar(keys.LIST, id="keys")
 
     def on_mount(self) -> None:
@@ -105,6 +105,8 @@ class RunsScreen(ListView, Screen[None]):
         for note in fresh:
             self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
         self.query_one(EmptyList).has_looked = True
+        if self.lavender.hint is not None:
+            self.query_one(HintLine).say(self.lavender.hint(snapshot.runs))
         if has_same and self._awaited is None and self._change_rows(snapshot.changed):
             self._rows_shown()
             return

@@ -19,6 +19,13 @@ class HintLine(Widget):
         super().__init__(id=id)
         self._hint = hint
 
+    def say(self, hint: str) -> None:
+        """Another one; nothing at all where it is empty."""
+        if hint != self._hint:
+            self._hint = hint
+            self.refresh()
+        self.display = bool(hint)
+
     def render(self) -> Text:
         words = fitting(clean(self._hint, 400), self.size.width - _ARROW)
         return text_of(self, [(" → ", "accent"), (words, "strong")])
