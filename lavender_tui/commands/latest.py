@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from lavender_tui.commands import places
-from lavender_tui.commands.plan import looked_through, options_of, show
+from lavender_tui.commands.plan import looked_through, options_of, refused, show
 from lavender_tui.commands.printing import put_checks, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
@@ -47,7 +47,6 @@ def run(
 
 def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
     """Start what is to be started; the new run's directory."""
-    from lavender_tui.commands.resume import refused
     from lavender_tui.resume import carry_out, fresh, is_examined_by_default
 
     if found.next is fresh.Next.FRESH:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import Counter, put_checks, put_json, say
 from lavender_tui.config import load
-from lavender_tui.errors import NotFound, UsageError
+from lavender_tui.errors import NotFound, Refused, UsageError
 from lavender_tui.model import command_line, text
 from lavender_tui.model.export import proposal_document
 from lavender_tui.model.plan import Policy, Proposal, ResumePlan, Start, Verdict
@@ -105,3 +105,14 @@ def _start_words(start: Start, epoch: str) -> str:
 
 def _rows(number: int | None) -> str:
     return "nobody knows: there is no whole set of rank states" if number is None else text.plural(number, "row")
+
+
+def refused(proposal: Proposal) -> Refused:
+    """The first reason against it, whole: it is the last line that a script's log shows."""
+    from lavender_tui.resume.request import sentence_case
+
+    first = next((check for check in proposal.checks if check.verdict is Verdict.REFUSE), None)
+    if first is None:
+        return Refused("not resumed: there is nothing to resume", checks=proposal.checks)
+    what = f"not resumed: {first.what}" + (f" ({first.evidence})" if first.evidence else "")
+    return Refused(what, hint=sentence_case(first.remedy), checks=proposal.checks)

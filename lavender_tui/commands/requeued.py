@@ -11,7 +11,7 @@ SHELL = "/bin/bash"
 
 
 def run(run: str) -> int:
-    from lavender_tui.launch.starting import clean_environment
+    from lavender_tui.launch.environment import clean_environment
     from lavender_tui.resume.requeue import go_on
 
     job_id, restarts = _number("SLURM_JOB_ID"), _number("SLURM_RESTART_COUNT")

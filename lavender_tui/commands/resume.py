@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lavender_tui.commands.plan import looked_through, options_of, show, target_of
+from lavender_tui.commands.plan import looked_through, options_of, refused, show, target_of
 from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
 from lavender_tui.errors import Refused, ResumedAlready
 from lavender_tui.model import text
@@ -60,17 +60,6 @@ def run(
         # With --json stdout holds the one document, so the training's words go where words go.
         return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0, out=sys.stderr if as_json else None)
     return 0
-
-
-def refused(proposal: Proposal) -> Refused:
-    """The first reason against it, whole: it is the last line that a script's log shows."""
-    from lavender_tui.resume.request import sentence_case
-
-    first = next((check for check in proposal.checks if check.verdict is Verdict.REFUSE), None)
-    if first is None:
-        return Refused("not resumed: there is nothing to resume", checks=proposal.checks)
-    what = f"not resumed: {first.what}" + (f" ({first.evidence})" if first.evidence else "")
-    return Refused(what, hint=sentence_case(first.remedy), checks=proposal.checks)
 
 
 def _may_branch(proposal: Proposal, yes: bool) -> bool:

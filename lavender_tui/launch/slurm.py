@@ -303,7 +303,9 @@ def _withdraw(record: LaunchRecord) -> None:
 
 def _environment() -> dict[str, str]:
     """The caller's, which the job inherits, without what belongs to another run or to a job that we are called in."""
-    from lavender_tui.launch.starting import clean_environment
-
     kept = ("SLURM_CONF", "SLURM_CLUSTERS")
-    return {name: value for name, value in clean_environment().items() if not name.startswith("SLURM_") or name in kept}
+    return {
+        name: value
+        for name, value in environment_rules.clean_environment().items()
+        if not name.startswith("SLURM_") or name in kept
+    }

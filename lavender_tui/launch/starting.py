@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -26,9 +25,6 @@ from lavender_tui.model.run import Lineage
 OUR_NAMES = (LAUNCH, EXIT, LOCK, LOG)
 # Executed by its path, so that nothing of this environment is imported.
 ENTRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervise.py")
-_OF_ANOTHER_RUN = re.compile(
-    "LAVENDER_(RUN_ID|RUN_DIR|RESUME_PLAN)|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME"
-)
 _REPORT_BYTES = 64 * 1024
 SETTLING_SECONDS = 5.0
 
@@ -103,7 +99,7 @@ def _order(
         "grace": grace,
         "log_bytes": int((load()[0].log_mb if log_mb is None else log_mb) * 1e6),
         "record_mode": record_mode((*launch.argv, *command)),
-        "facts": {"environment": environment.recorded(clean_environment()), "started_by": journal.person()},
+        "facts": {"environment": environment.recorded(environment.clean_environment()), "started_by": journal.person()},
         **_of_several_nodes(launch, node_of or run_dir),
     }
 
@@ -190,7 +186,7 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=(writes,),
-            env=clean_environment(),
+            env=environment.clean_environment(),
         )
     except OSError as error:
         os.close(reads)
@@ -208,11 +204,6 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
 
 def _no_supervisor(error: OSError) -> LaunchFailed:
     return LaunchFailed(f"the supervisor can't be started ({error.strerror or error})", where=sys.executable)
-
-
-def clean_environment() -> dict[str, str]:
-    """This process's environment without what makes a process part of another run, or one rank of another group."""
-    return {name: value for name, value in os.environ.items() if not _OF_ANOTHER_RUN.fullmatch(name)}
 
 
 def _runs_without_supervisor(record: LaunchRecord) -> bool:

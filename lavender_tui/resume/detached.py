@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
 from lavender_tui.launch import journal, keepers
-from lavender_tui.launch.starting import clean_environment
+from lavender_tui.launch.environment import clean_environment
 from lavender_tui.model.text import clean
 from lavender_tui.resume.keeper import Limits
 
