@@ -126,7 +126,8 @@ def _unrecorded_end(
     """How it ended, where nothing of ours recorded it: as it was seen, as its files tell, or as the journal does."""
     seen_end = observed.end if not stands.processes else None
     if papers.has_launch:
-        return unseen_end(listing, papers.launch, index, stands, seen_end)
+        is_here = papers.launch is not None and unseen(papers.launch, times.sign)[0] is None
+        return unseen_end(listing, papers.launch, index, stands, seen_end) if is_here else seen_end
     stop = stop_by_hand_of(listing.path, index, stands.processes, observed.seen, times.last_activity_at)
     return ended_by(stop, seen_end, observed.seen) if stop is not None else seen_end
 

@@ -19,7 +19,7 @@ from lavender_tui.model import command_line
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch import procfs
-from lavender_tui.watch.hand_proof import Proof, catches, proof_of, uid_of, written_runs
+from lavender_tui.watch.hand_proof import Proof, catches, ignores, proof_of, uid_of, written_runs
 from lavender_tui.watch.processes import find_processes, is_agent, is_no_training
 from lavender_tui.watch.procfs import Traits
 from lavender_tui.watch.remembering import remember
@@ -270,6 +270,8 @@ def _heard_by(leads: Sequence[int], members: dict[int, int], signum: int) -> str
         return f"{name} goes to torchrun (pid {lead}), which passes it on to its ranks"
     if catches(lead, signum):
         return f"{name} goes to pid {lead}, which catches it"
+    if ignores(lead, signum):
+        return f"{name} goes to pid {lead}, which ignores it: it is killed when the time is over"
     return f"{name} ends pid {lead} at once: it does not catch it, so it won't save"
 
 

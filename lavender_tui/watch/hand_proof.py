@@ -21,7 +21,7 @@ from lavender_tui.watch.discover import holds_checkpoints
 from lavender_tui.watch.listing import may_hold_a_run
 from lavender_tui.watch.processes import named_as_output
 
-_CAUGHT = re.compile(rb"^SigCgt:\s*([0-9a-f]+)", re.MULTILINE)
+_MASK = rb"^%s:\s*([0-9a-f]+)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,18 @@ def _is_run(directory: str) -> bool:
 
 def catches(pid: int, signum: int) -> bool:
     """Has the program a handler of its own for the signal?"""
+    return _is_in(pid, b"SigCgt", signum)
+
+
+def ignores(pid: int, signum: int) -> bool:
+    """Would nothing come of the signal? A shell starts what it sends to the background so, for SIGINT."""
+    return _is_in(pid, b"SigIgn", signum)
+
+
+def _is_in(pid: int, mask: bytes, signum: int) -> bool:
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
-            found = _CAUGHT.search(file.read())
+            found = re.search(_MASK % mask, file.read(), re.MULTILINE)
     except OSError:
         return False
     return found is not None and bool(int(found[1], 16) & 1 << (signum - 1))

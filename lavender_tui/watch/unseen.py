@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lavender_tui.launch import cause
-from lavender_tui.launch.record import LaunchRecord, this_machine
+from lavender_tui.launch.record import LaunchRecord
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.failure import Failure
 from lavender_tui.model.run import EndFacts
@@ -23,11 +23,11 @@ def unseen_end(
 ) -> EndFacts | None:
     """`seen` (how its leader was seen to end, if it was) with the reason that the run left; None where nothing tells.
 
-    Only for a run that is surely over: launched on this host, and nothing of it lives. A leader that was killed, or
-    ended well, needs no reason.
+    Only for a run whose processes would be seen from here, and of which none lives. A leader that was killed, or ended
+    well, needs no reason.
     """
     is_over = not (stands.processes or stands.leftovers or stands.is_ending)
-    if launch is None or launch.slurm is not None or launch.host != this_machine().host or not is_over:
+    if launch is None or launch.slurm is not None or not is_over:
         return seen
     if seen is not None and (seen.signal is not None or seen.exit_code == 0):
         return seen

@@ -128,6 +128,15 @@ def test_another_pid_namespace_is_another_container(tmp_path: Path, recorded: Ma
     assert "another container on" in state(tmp_path)[1]
 
 
+@pytest.mark.parametrize("other", [{"pid_namespace": "pid:[1]"}, {"host": "gpu-07"}])
+def test_an_error_in_the_log_ends_nobody_who_may_live_elsewhere(
+    tmp_path: Path, recorded: Make, sleeper: ProcessId, other: dict[str, str]
+):
+    run = recorded(leader=sleeper, **other)
+    (run / "train.log").write_text("Traceback (most recent call last):\nRuntimeError: got over it\n")
+    assert state(tmp_path)[0] is RunState.IDLE and seen_by_scan(tmp_path).end is None
+
+
 def test_the_heartbeat_of_its_supervisor_is_a_sign_of_life_and_no_more(tmp_path: Path, recorded: Make):
     run = recorded(host="gpu-07")
     age(run / saves.name(60), 4000)

@@ -158,6 +158,11 @@ def test_the_signal_goes_to_who_listens(run: Path, start: Start, until) -> None:
     assert stop_by_hand(str(run), grace=1.0).how == "killed"  # the one above waits for ever: it is ended with the rest
 
 
+def test_who_ignores_the_signal_is_said_to_be_killed_later(run: Path, start: Start) -> None:
+    start(run, "stubborn", "writes")
+    assert judge(str(run)).heard_by.endswith("which ignores it: it is killed when the time is over")
+
+
 def test_who_does_not_catch_the_signal_is_said_to_end_at_once(run: Path, start: Start) -> None:
     shell = start(run, "writes")
     judged = judge(str(run))
