@@ -88,19 +88,16 @@ def machine_gpus(devices: Sequence[DeviceUse]) -> str:
     if len(devices) <= _FEW:
         return ", ".join(_one_gpu(device) for device in devices)
     bars = "".join("?" if one.utilisation_percent is None else _bar(one.utilisation_percent) for one in devices)
-    used = sum(_held(one) for one in devices)
+    used = sum(one.memory_used_bytes or 0 for one in devices)
     total = sum(one.memory_total_bytes or 0 for one in devices)
     return f"{len(devices)} GPUs {bars} {used / 1e9:.0f}/{total / 1e9:.0f} GB"
 
 
 def _one_gpu(device: DeviceUse) -> str:
     busy = "" if device.utilisation_percent is None else f" {device.utilisation_percent} %"
-    total = device.memory_total_bytes
-    return f"GPU {device.index}{busy}" + (f" {_held(device) / 1e9:.1f}/{total / 1e9:.1f} GB" if total else "")
-
-
-def _held(device: DeviceUse) -> int:
-    return sum(size or 0 for size in device.processes.values())
+    used, total = device.memory_used_bytes, device.memory_total_bytes
+    memory = "" if used is None or total is None else f" {used / 1e9:.1f}/{total / 1e9:.1f} GB"
+    return f"GPU {device.index}{busy}{memory}"
 
 
 def _bar(percent: int) -> str:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +104,7 @@ class DeviceUse:
     name: str
     index: int
     utilisation_percent: int | None = None
+    memory_used_bytes: int | None = None  # by whomever, also by those who can't be seen from here
     memory_total_bytes: int | None = None
     temperature_celsius: int | None = None
     processes: Mapping[int, int | None] = field(default_factory=dict)
@@ -184,9 +185,9 @@ def _use(nvml: Any, index: int) -> DeviceUse | None:
     except (nvml.NVMLError_GpuIsLost, nvml.NVMLError_NoPermission):
         return None
     utilisation = _told(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    total = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    memory_info = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
     temperature = _told(nvml, lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
-    listed = _told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
+    listed = _computing(nvml, handle)
     minor = _told(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(handle))
     memory = {one.pid: one.usedGpuMemory for one in listed}
     here = pids_here(memory, f"/dev/nvidia{minor}")
@@ -194,11 +195,27 @@ def _use(nvml: Any, index: int) -> DeviceUse | None:
         name=name,
         index=index,
         utilisation_percent=utilisation,
-        memory_total_bytes=total,
+        memory_used_bytes=getattr(memory_info, "used", None),
+        memory_total_bytes=getattr(memory_info, "total", None),
         temperature_celsius=temperature,
         processes={pid: memory[pid] for pid in here},
         outside=len(memory) - len(here),
     )
+
+
+def _computing(nvml: Any, handle: Any) -> Sequence[Any]:
+    """The processes on a device, each with `pid` and `usedGpuMemory`.
+
+    Drivers before 510 know the second form alone; asked for the newest one, nvidia-ml-py raises what is no NVMLError.
+    """
+    for form in (nvml.nvmlDeviceGetComputeRunningProcesses_v3, nvml.nvmlDeviceGetComputeRunningProcesses_v2):
+        try:
+            return form(handle)  # type: ignore[no-any-return]
+        except nvml.NVMLError_FunctionNotFound:
+            continue
+        except nvml.NVMLError:
+            break
+    return ()
 
 
 def _told(nvml: Any, question: Callable[[], Any]) -> Any:

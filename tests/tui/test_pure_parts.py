@@ -177,10 +177,9 @@ def test_help_knows_every_place() -> None:
 
 def test_the_gpus_of_the_machine_fit_into_the_header() -> None:
     def device(index: int, percent: int | None, held: float) -> DeviceUse:
-        held_by = {1: int(held * 1e9), 2: None}
         return DeviceUse(
-            name=f"GPU-{index}", index=index, utilisation_percent=percent, memory_total_bytes=80_000_000_000,
-            processes=held_by,
+            name=f"GPU-{index}", index=index, utilisation_percent=percent, memory_used_bytes=int(held * 1e9),
+            memory_total_bytes=80_000_000_000,
         )  # fmt: skip
 
     assert machine_gpus([]) == ""
