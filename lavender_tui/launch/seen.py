@@ -41,6 +41,7 @@ class Seen:
     world_size: int | None = None
     ended_at: float | None = None
     status: int | None = None
+    proof: str | None = None  # what was once seen to tie it to the run for sure, in words
     schema: int = SCHEMA
 
     @property
@@ -141,6 +142,7 @@ def _seen(document: dict[str, Any]) -> Seen | None:
             world_size=document.get("world_size"),
             ended_at=document.get("ended_at"),
             status=document.get("status"),
+            proof=document.get("proof"),
             schema=document["schema"],
         )
         return seen if _is_sound(seen) else None
@@ -156,7 +158,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 def _is_sound(seen: Seen) -> bool:
     texts = [seen.run, seen.cwd, seen.host, seen.boot_id, seen.pid_namespace, *seen.argv, *seen.shell]
-    texts += [*seen.environment, *seen.environment.values()]
+    texts += [*seen.environment, *seen.environment.values(), "" if seen.proof is None else seen.proof]
     numbers = [seen.started_at, 0 if seen.ended_at is None else seen.ended_at]
     wholes = [0 if value is None else value for value in (seen.world_size, seen.status)]
     pid, ticks = seen.leader.pid, seen.leader.start_ticks

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from lavender_tui.errors import NotFound
 from lavender_tui.launch import by_hand, identity, seen
 from lavender_tui.launch.journal import person
-from lavender_tui.launch.record import ProcessId
+from lavender_tui.launch.record import ProcessId, this_machine
+from lavender_tui.launch.seen import Seen
 from lavender_tui.launch.stopping import CannotStop, StopOutcome
 from lavender_tui.model import command_line
 from lavender_tui.model.run import LiveProcess
@@ -96,6 +97,7 @@ def judge(run_dir: str, signum: int = signal.SIGTERM) -> HandRun:
         )
     found = _own_users(run_dir, found)
     proofs = {one.pid: proof for one in found if (proof := proof_of(one.pid, run_dir)) is not None}
+    proofs |= _remembered_proof(remembered, found, run_dir)
     proofs = _that_count(proofs, found, run_dir)
     others = [one for one in found if one.pid not in proofs]
     if not proofs:
@@ -114,6 +116,17 @@ def judge(run_dir: str, signum: int = signal.SIGTERM) -> HandRun:
         user=_user(leads),
         left_alone=tuple(f"pid {one.pid} ({_command(one)})" for one in others if one.pid not in members),
     )
+
+
+def _remembered_proof(remembered: Seen | None, found: Sequence[LiveProcess], run_dir: str) -> dict[int, Proof]:
+    """Of the very process that was once seen to write there, though it holds no file open at this moment."""
+    if remembered is None or remembered.proof is None or remembered.machine != this_machine():
+        return {}
+    leader = remembered.leader
+    is_there = any((one.pid, one.start_ticks) == (leader.pid, leader.start_ticks) for one in found)
+    if not is_there or _serves_others(leader.pid, run_dir):
+        return {}
+    return {leader.pid: Proof(f"seen before: {clean(remembered.proof, 80)}", is_sure=True)}
 
 
 def _own_users(run_dir: str, found: Sequence[LiveProcess]) -> tuple[LiveProcess, ...]:

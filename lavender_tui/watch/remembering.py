@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lavender_tui.launch import environment
@@ -13,6 +14,7 @@ from lavender_tui.launch.record import ProcessId, this_machine
 from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
+from lavender_tui.watch.hand_proof import proof_of
 from lavender_tui.watch.processes import is_agent, is_no_training
 from lavender_tui.watch.procfs import Traits
 
@@ -28,16 +30,25 @@ HIGHEST = 6  # parents looked at above a training
 def remember(run_dir: str, processes: Sequence[LiveProcess], before: Seen | None) -> Seen | None:
     """What leads these processes of a run, as it could be started again; None where that can't be told.
 
-    `before` is returned as it is while the same process leads with the same command line.
+    `before` is returned as it is while the same process leads with the same command line; a proof that it is the run's
+    is kept from the first time it is seen.
     """
     lead = _lead(processes)
     if lead is None:
         return None
     top = _topmost(lead)
     if before is not None and (before.leader.pid, before.leader.start_ticks) == top and before.ended_at is None:
-        return before
+        return before if before.proof is not None else _with_proof(before, processes)
     sizes = [one.world_size for one in processes if one.world_size is not None]
-    return _describe(run_dir, *top, world_size=max(sizes, default=None))
+    seen = _describe(run_dir, *top, world_size=max(sizes, default=None))
+    return None if seen is None else _with_proof(seen, processes)
+
+
+def _with_proof(seen: Seen, processes: Sequence[LiveProcess]) -> Seen:
+    """A training that opens its files only to write to them is seen with one now and then."""
+    proofs = (proof_of(one.pid, seen.run) for one in processes)
+    sure = next((proof.words for proof in proofs if proof is not None and proof.is_sure), None)
+    return seen if sure is None else replace(seen, proof=sure)
 
 
 def _lead(processes: Sequence[LiveProcess]) -> LiveProcess | None:

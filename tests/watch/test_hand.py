@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from lavender_tui.model.run import RunState
 from lavender_tui.watch.hand import judge, stop_by_hand
 from lavender_tui.watch.hand_proof import catches
 from lavender_tui.watch.processes import find_processes
+from lavender_tui.watch.remembering import remember
 from lavender_tui.watch.scan import scan
 from tests.watch import saves
 from tests.watch.saves import RUN
@@ -37,6 +39,8 @@ if "stubborn" in words:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if "writes" in words:
     log = open(os.path.join(run, "metrics.jsonl"), "a")
+if "writes-once" in words:
+    open(os.path.join(run, "metrics.jsonl"), "a").close()
 if "writes-other" in words:
     other = open(os.path.join(words[-1], "metrics.jsonl"), "a")
 if "becomes-another" in words:
@@ -170,6 +174,33 @@ def test_who_does_not_catch_the_signal_is_said_to_end_at_once(run: Path, start: 
     outcome = stop_by_hand(str(run), grace=20)
     assert outcome.words.endswith("without a new checkpoint in its directory")
     assert shell.wait(10) == 128 + signal.SIGTERM
+
+
+def test_what_was_seen_to_write_there_once_is_proved(run: Path, start: Start) -> None:
+    """It opens its files only to write to them; whoever watched has seen it at that."""
+    start(run, "saves", "writes-once", RANK="0", WORLD_SIZE="1")
+    with pytest.raises(CannotStop, match="only looks like the run's"):
+        judge(str(run))
+    found_now = find_processes([str(run)], {str(run): None})[str(run)]
+    memory = remember(str(run), found_now, None)
+    assert memory is not None and memory.proof is None
+    seen.write(replace(memory, proof="it writes metrics.jsonl there"))
+    judged = judge(str(run))
+    assert judged.is_sure and judged.evidence.endswith("seen before: it writes metrics.jsonl there")
+    other = replace(memory, proof="it writes", leader=replace(memory.leader, start_ticks=memory.leader.start_ticks - 1))
+    seen.write(other)
+    with pytest.raises(CannotStop):
+        judge(str(run))
+
+
+def test_a_proof_is_remembered_when_it_is_seen(run: Path, start: Start) -> None:
+    start(run, "writes")
+    memory = remember(str(run), find_processes([str(run)], {str(run): None})[str(run)], None)
+    assert memory is not None and memory.proof == "it writes metrics.jsonl there"
+    seen.write(memory)
+    assert seen.read(str(run)) == memory
+    later = remember(str(run), find_processes([str(run)], {str(run): None})[str(run)], replace(memory, proof=None))
+    assert later == memory, "the first time that it is seen is soon enough"
 
 
 def test_an_evaluation_is_not_taken_for_the_training(run: Path, start: Start, tmp_path: Path) -> None:
