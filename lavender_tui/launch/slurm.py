@@ -24,7 +24,7 @@ from lavender_tui.launch.files import LAUNCH, encode, write_atomically
 from lavender_tui.launch.journal import DIRECTORY, person
 from lavender_tui.launch.record import LaunchRecord, SlurmJob, record_mode, this_machine, write_launch
 from lavender_tui.launch.slurm_script import SCRIPT, JobScript, meeting_words, options_of, render
-from lavender_tui.launch.slurm_state import ControllerAway, find_by_name
+from lavender_tui.launch.slurm_state import ControllerAway, answering_cluster, find_by_name
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.run import Lineage
 from lavender_tui.model.secrets import looks_secret
@@ -35,6 +35,7 @@ TAKES_SAVE_SIGNAL = False
 SUBMIT_SECONDS = 60.0
 LOOKING_SECONDS = 10.0  # for a job whose submit was not answered
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
+_CLUSTERS = re.compile(r"(?:-M|--clusters=)([^\s=]+)")
 _ANSWER = re.compile(r"([0-9]{1,10})(?:;(.+))?")
 # What sbatch says where it can't know whether the job was taken.
 _UNSURE = re.compile(r"timed out|unable to contact|connection|communication|zero bytes|transport", re.IGNORECASE)
@@ -158,13 +159,35 @@ def submit(launch: Launch, run_dir: str, **facts: Any) -> LaunchRecord:
     assert launch.script is not None
     run_id = facts["run_id"]
     script_path = os.path.join(run_dir, SCRIPT)
-    job = SlurmJob(job_id=None, name=job_name(run_id), script=script_path, stdout=stdout_of(run_dir), uid=os.getuid())
+    job = SlurmJob(
+        job_id=None,
+        name=job_name(run_id),
+        script=script_path,
+        stdout=stdout_of(run_dir),
+        cluster=cluster_asked_for(launch.argv, launch.script),
+        uid=os.getuid(),
+    )
     record = _record(launch, run_dir, job=job, attempt=1, **facts)
     _prepare(record, launch.script)
     # What is set for the training is set for the whole job, each further attempt too; secrets stand nowhere else.
     ours = {name: value for name, value in launch.env.items() if not name.startswith("LAVENDER_")}
     job_id, cluster = _sbatch(record, {**_environment(), **ours})
-    return _complete(record, job_id, cluster)
+    return _complete(record, job_id, cluster or job.cluster or _own_cluster())
+
+
+def cluster_asked_for(argv: Sequence[str], script: str) -> str | None:
+    """By the words, the variables or the script, in the order of sbatch's manual; None where nobody names one."""
+    named = [match[1] for word in argv[:-1] if (match := _CLUSTERS.fullmatch(word))]
+    variables = [os.environ[name] for name in ("SBATCH_CLUSTERS", "SLURM_CLUSTERS") if os.environ.get(name)]
+    lines = [match[1] for line in script.splitlines() if (match := _CLUSTERS.fullmatch(line.removeprefix("#SBATCH ")))]
+    return next(iter((*named, *variables, *lines)), None)
+
+
+def _own_cluster() -> str | None:
+    try:
+        return answering_cluster()
+    except ControllerAway:
+        return None
 
 
 def begin_inside(launch: Launch, run_dir: str, *, job: SlurmJob, attempt: int, **facts: Any) -> LaunchRecord:
@@ -279,7 +302,8 @@ def _find_or_raise(record: LaunchRecord, what: str) -> int:
         try:
             if (job_id := find_by_name(record.slurm.name)) is not None:
                 return job_id
-            is_sure = True  # it answered, and knows no such job
+            # It answered, and knows no such job; but another cluster may.
+            is_sure = record.slurm.cluster in (None, answering_cluster())
         except ControllerAway:
             is_sure = False
         time.sleep(1.0)

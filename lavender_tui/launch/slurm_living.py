@@ -29,7 +29,8 @@ def why_alive(run_dir: str, record: LaunchRecord) -> str | None:
     """One sentence, or None where the run is surely over. Asks the controller, at most for 15 s."""
     ended = read_exit(run_dir)
     is_over = ended is not None and (ended.stop or {}).get("how") != GOES_ON
-    if record.slurm is None or (is_over and (ended is None or ended.code == 0 or not record.is_job_by_hand)):
+    ended_well = ended is not None and ended.code == 0 and ended.stop is None
+    if record.slurm is None or (is_over and (ended_well or not record.is_job_by_hand)):
         return None
     if next_attempt(run_dir, record) is not None or is_around_us(record):
         return None

@@ -107,8 +107,12 @@ def _followed(
             continue
         end = ends.get(path)
         is_over = end is not None and end.ended_at is not None
-        if end is None or not is_over or end.goes_on or (record.is_job_by_hand and end.exit_code != 0):
+        if end is None or not is_over or end.goes_on or (record.is_job_by_hand and not _ended_well(end)):
             yield path, _Followed(record, record.slurm, is_over)
+
+
+def _ended_well(end: EndFacts) -> bool:
+    return end.exit_code == 0 and not end.stop_requested
 
 
 def _newest_attempts(records: Mapping[str, LaunchRecord | None]) -> dict[str, tuple[int, str]]:
