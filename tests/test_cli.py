@@ -177,3 +177,20 @@ def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:
     done = lavender("ls", str(tmp_path), LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+def test_only_a_living_run_has_time_left(tmp_path: Path) -> None:
+    """What a dead one had before it is no promise: neither in the table nor in the sentences."""
+    from lavender_tui.launch.identity import start_ticks
+    from lavender_tui.launch.record import ProcessId
+
+    root, alive = runs.small_root(tmp_path), tmp_path / "checkpoints" / "run-2026-05-01_08-00-00"
+    runs.save(alive, 1, hours=7.0)
+    here = os.getpid()
+    runs.launched(alive, ["python"], leader=ProcessId(pid=here, start_ticks=start_ticks(here) or 0))
+    head, *lines = lavender("ls", str(root)).stdout.splitlines()
+    at = head.index("LEFT") + len("LEFT")
+    left = {line.split()[0]: line[:at].split()[-1] for line in lines if line}
+    assert left.pop(alive.name) == "h" and set(left.values()) == {"–"}
+    said = lavender("ls", "--plain", str(root)).stdout.splitlines()
+    assert [line.partition(":")[0] for line in said if " left." in line] == [alive.name]

@@ -57,7 +57,7 @@ def row(run: Run, now: float) -> tuple[str, ...]:
         text.loss(newest.loss, newest.loss_text) if newest else text.NONE,
         trend(point.loss for point in run.losses),
         text.age(saved),
-        text.hours(newest.remaining_hours if newest else None),
+        text.hours(run.hours_left),
         text.NONE if run.world_size is None else str(run.world_size),
         text.NONE if run.pid is None else str(run.pid),
     )
@@ -77,8 +77,8 @@ def sentences(run: Run, now: float) -> str:
         parts.append(", ".join(one for one in told if one).capitalize() + ".")
     if run.last_save_at is not None:
         parts.append(f"Saved {text.age(now - run.last_save_at)}.")
-    if newest is not None and newest.remaining_hours is not None:
-        parts.append(f"{text.hours(newest.remaining_hours)} left.")
+    if run.hours_left is not None:
+        parts.append(f"{text.hours(run.hours_left)} left.")
     if run.world_size is not None:
         parts.append(f"On {text.plural(run.world_size, 'rank')}" + (f", pid {run.pid}." if run.pid else "."))
     if run.resumed_from is not None:

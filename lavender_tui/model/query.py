@@ -71,8 +71,7 @@ def _loss(run: Run, now: float) -> Value:
 
 
 def _left(run: Run, now: float) -> Value:
-    hours = run.newest.remaining_hours if run.newest is not None else None
-    return None if hours is None else hours * 3600.0
+    return None if run.hours_left is None else run.hours_left * 3600.0
 
 
 def _size(run: Run, now: float) -> Value:

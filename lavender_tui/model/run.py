@@ -175,6 +175,12 @@ class Run:
         return self.planned.epochs if self.planned is not None else None
 
     @property
+    def hours_left(self) -> float | None:
+        """What its newest save says is left, of a run that goes on: of a dead one nothing is done any more."""
+        goes_on = self.state in (RunState.RUNNING, RunState.STALLED)
+        return self.newest.remaining_hours if goes_on and self.newest is not None else None
+
+    @property
     def is_alive(self) -> bool:
         """Has it a process here, or a place in Slurm's queue or on its nodes?"""
         return bool(self.processes) or (self.job is not None and self.job.is_active)

@@ -154,7 +154,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="list.flat", keys="t", action="flat", title="tree or flat", places=(LIST,),
-        changes=False, help="Show resumed runs below their source, or every run in its own place",
+        changes=False, help="Show resumed runs below their source (⋯7: seven deep), or every run in its own place",
     ),
     Key(
         id="list.view", keys="v", action="next_view", title="next view", places=(LIST,),

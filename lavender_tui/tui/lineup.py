@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PIECE = 500  # runs between two pauses
 _MORE, _LAST = "├ ", "└ "
-_MAX_DEPTH = 8  # deeper lineages are drawn at this depth: the name stays readable
+_MAX_DEPTH = 24  # levels of branches before a name; no column has room for more
 
 Pause = Callable[[], None]  # called between pieces of the work; what it raises ends the work
 Children = Mapping[str, Sequence[Run]]
@@ -181,7 +181,7 @@ def _append(top: Run, children: Children, view: View, rows: list[ListRow]) -> No
         folded = bool(below) and run.key in view.folded
         count = sum(1 for _ in _family(run, children)) - 1 if below else 0
         lead = trunk[-2 * _MAX_DEPTH :] + branch if depth else ""
-        rows.append(ListRow(run, min(depth, _MAX_DEPTH), count, folded, lead))
+        rows.append(ListRow(run, depth, count, folded, lead))
         if not folded:
             inner = trunk + {"": "", _MORE: "│ ", _LAST: "  "}[branch]
             branches = [_MORE] * (len(below) - 1) + [_LAST]

@@ -49,7 +49,7 @@ SORTINGS: tuple[Sorting, ...] = (
     Sorting("state", "state", lambda run: _URGENCY.index(run.state)),
     Sorting("loss", "loss", _of_newest("loss")),
     Sorting("saved", "saved", lambda run: run.last_save_at, newest_first=True),
-    Sorting("left", "left", _of_newest("remaining_hours")),
+    Sorting("left", "left", lambda run: run.hours_left),
     Sorting("stage", "stage", _of_newest("stage")),
     Sorting("epoch", "epoch", _of_newest("epoch"), newest_first=True),
     Sorting("saves", "saves", _save_count, newest_first=True),

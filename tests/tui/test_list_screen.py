@@ -306,3 +306,26 @@ async def test_news_that_comes_while_the_app_ends_reaches_no_screen(play: Play, 
         app, last = pilot.app, pilot.app.snapshot
     await app._dispatch_message(RunsChanged(replace(last, sequence=last.sequence + 100)))
     assert app.snapshot.sequence < last.sequence + 100
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
+async def test_names_of_a_deep_chain_are_whole(play: Play, tmp_path: Path, size: tuple[int, int]) -> None:
+    """Twelve generations and a branch: where branches leave a name no room, the depth is said in their place."""
+    root, source = tmp_path / "runs", None
+    for number in range(10, 23):
+        run = root / f"run-2026-04-{number}_10-00-00"
+        runs.launched(run, ["true"], source=source)
+        source = run
+    runs.launched(root / "run-2026-04-30_10-00-00", ["true"], source=root / "run-2026-04-16_10-00-00")
+    async with play(root, size=size) as pilot:
+        lines = lines_of(pilot.app)
+        for number in (*range(10, 23), 30):
+            assert any(f" run-2026-04-{number}_10-00-00 " in line for line in lines), number
+        told = [line[: line.index("run-2026")] for line in lines if "_10-00-00 " in line and "run-2026" in line][:14]
+        if size == SMALL:
+            assert told[:5] == ["▌▾ ", "   └ ", "     └ ", "   ⋯3└ ", "   ⋯4└ "]
+            assert told[7] == "   ⋯7├ " and told[12] == "  ⋯12└ " and told[13] == "   ⋯7└ "
+        else:
+            assert told[12] == " " * 15 + "│" + " " * 9 + "└ " and told[13] == " " * 15 + "└ "
+        await press(pilot, "G", "space")
+        await until_shown(pilot, "⋯7└ ◆ run-2026-04-30_10-00-00" if size == SMALL else "└ ◆ run-2026-04-30")

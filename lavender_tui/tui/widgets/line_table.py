@@ -24,18 +24,22 @@ from lavender_tui.tui.widgets.inks import fit, ground, ink
 
 GAP = 2  # cells between columns
 HEAD = 1  # the line of titles
+_BRANCH = 2  # cells
+_TEXT_LEAST = 25  # cells that a text in a tree keeps, if it is so long: a run's name and its mark
 
 
 class Cell(NamedTuple):
     """Text of a cell, already harmless, and its ink; `elide` names the side that is cut.
 
-    `lead` stands before the text and is never cut for it.
+    `lead` stands before the text and isn't cut for it; but where it is the branches of a tree, `depth` levels deep, so
+    many levels as leave the text no room are left out, and the number of levels is said instead.
     """
 
     text: str
     ink: str = ""
     elide: str = "right"
     lead: str = ""
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +60,17 @@ class Column:
 def _fitted(cell: Cell, room: int, *, right: bool) -> str:
     if not cell.lead:
         return fit(cell.text, room, right=right, elide=cell.elide)
-    inner = max(0, room - cell_len(cell.lead))
-    return fit(cell.lead, room - inner) + fit(cell.text, inner, right=right, elide=cell.elide)
+    lead = _led(cell, room) if cell.depth else cell.lead
+    inner = max(0, room - cell_len(lead))
+    return fit(lead, room - inner) + fit(cell.text, inner, right=right, elide=cell.elide)
+
+
+def _led(cell: Cell, room: int) -> str:
+    """The branches, or as much of the last one as leaves room for the text: ` ⋯12└ ` for the twelfth level."""
+    most = room - min(cell_len(cell.text), _TEXT_LEAST)
+    if cell_len(cell.lead) <= most:
+        return cell.lead
+    return f"⋯{cell.depth}".rjust(most - _BRANCH) + cell.lead[-_BRANCH:]
 
 
 def lay_out(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:

@@ -185,7 +185,7 @@ def lasting_cells(row: ListRow, is_marked: bool) -> Mapping[str, Cell]:
         "size": _known(text.size(sum(one.facts.size_bytes for one in run.checkpoints) or None), "quiet"),
         "host": _known(text.clean(run.host, 40) if run.host else text.NONE, "quiet"),
         "format": Cell(text.clean(run.format, 40), "quiet"),
-        **(_progress(newest) if newest else _unsaved(run)),
+        **(_progress(run, newest) if newest else _unsaved(run)),
     }
 
 
@@ -231,14 +231,14 @@ def _named(stage: str | None, count: int | None) -> Mapping[str, Cell]:
     return {key: Cell(one, "quiet") for key, one in words.items() if one}
 
 
-def _progress(newest: Checkpoint) -> Mapping[str, Cell]:
+def _progress(run: Run, newest: Checkpoint) -> Mapping[str, Cell]:
     count = newest.save_count if newest.save_count is not None else newest.name_save_count
     return {
         "stage": _stage(newest),
         "epoch": _known(text.of(newest.epoch, newest.epochs)),
         "saves": _known(text.save_count(count)),
         "loss": _known(short_loss(newest.loss, newest.loss_text), "bad" if newest.loss is None else ""),
-        "left": _known(text.hours(newest.remaining_hours)),
+        "left": _known(text.hours(run.hours_left)),
         "step": _known(text.count(newest.step)),
         "lr": _known(text.NONE if newest.lr is None else f"{newest.lr:.3g}"),
     }
@@ -265,12 +265,13 @@ def _stage(newest: Checkpoint) -> Cell:
 
 def _name(row: ListRow, is_marked: bool) -> Cell:
     name, ink = text.clean(row.run.title, 200), "accent" if is_marked else ""
+    name = f"◆ {name}" if is_marked else name
     if row.depth:
         lead = row.lead or "  " * row.depth + "└ "
         lead = lead[:-1] + "▸" if row.is_folded else lead
     else:
         lead = ("▸ " if row.is_folded else "▾ ") if row.descendants else "  "
-    return Cell(name, ink, elide="middle", lead=lead + "◆ " if is_marked else lead)
+    return Cell(name, ink, elide="middle", lead=lead, depth=row.depth)
 
 
 def _since(moment: float | None, now: float, ink: str) -> Cell:
