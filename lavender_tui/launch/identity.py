@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 # Errors that mean "no pidfd here" (old kernel, a sandbox that forbids the call), not "no such process".
 _NO_PIDFD = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
@@ -154,8 +155,9 @@ def host_name() -> str:
     return os.uname().nodename
 
 
+@cache
 def boot_id() -> str:
-    """The kernel's random id of this boot; "" where there is none to read."""
+    """The kernel's random id of this boot; "" where there is none to read. No process lives through another one."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -163,9 +165,13 @@ def boot_id() -> str:
         return ""
 
 
+@cache
 def pid_namespace() -> str:
     """Such as `pid:[4026531836]`: pids mean something only within one; "" where there is none to read."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return ""
+
+
+os.register_at_fork(after_in_child=pid_namespace.cache_clear)  # a process keeps its own, a child may get another one

@@ -53,6 +53,12 @@ class Ends:
         for identity in gone:
             self._ended(wanted[identity], identity, None)
 
+    @property
+    def held(self) -> frozenset[Identity]:
+        """The processes whose end is sure to be told at once."""
+        with self._lock:
+            return frozenset(self._handles) if self._thread.is_alive() else frozenset()
+
     def close(self) -> None:
         """End; returns at once."""
         with self._lock:

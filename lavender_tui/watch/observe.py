@@ -29,6 +29,7 @@ FIRST_RUNS = 24  # the newest runs, which are on the screen: their newest checkp
 SLICE_SECONDS = 0.05  # background reading makes way for events after this time
 PART_SECONDS = 0.3  # while there is much to read, a snapshot at most this often
 WALK_SECONDS = 5.0  # the roots are walked this often, whatever events say
+CALM_SECONDS = 2.5  # a run that lives, of which every end and every write is told, is looked at unasked this often
 RELIST_SECONDS = 30.0  # every run is listed this often: a file overwritten in place moves no directory
 PROCESS_SECONDS, IDLE_PROCESS_SECONDS = 5.0, 10.0  # the second where nothing lives; a new run is asked about at once
 PROCESS_REST_SECONDS = 0.3  # between two searches in any case
@@ -190,7 +191,13 @@ class Watcher:
         moved, is_other_moved = self._survey.moved_directories()
         if is_other_moved:
             self._walk()
-        self._agenda.schedule([*moved, *self._survey.restless()])
+        told, held = self._events.watched, self._ends.held
+        restless = (
+            path
+            for path in self._survey.restless()
+            if not (path in told and self._survey.may_wait(path, held, CALM_SECONDS))
+        )
+        self._agenda.schedule([*moved, *restless])
         self._events.check()
         self._keep_watches()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -159,6 +159,18 @@ class Survey:
         ]
         chosen.sort(key=lambda run: (bool(run.processes), run.last_activity_at or 0.0), reverse=True)
         return [run.path for run in chosen[:MOST_RESTLESS]]
+
+    def may_wait(self, path: str, held: Collection[Identity], seconds: float) -> bool:
+        """Is it a run that just goes on, looked at within so many seconds, whose processes' end is told at once?
+
+        `held` has those of which it is. What it writes its directory tells, of which the owner knows.
+        """
+        run = self.runs.get(path)
+        if run is None or not run.is_alive or run.leftovers or run.keeper or run.request or run.is_stopping:
+            return False
+        if is_unsettled(run) or abs(time.time() - self._listed_at.get(path, 0.0)) > seconds:
+            return False
+        return all((one.pid, one.start_ticks) in held for one in run.processes if one.role != "helper")
 
     def pending(self) -> list[str]:
         """Runs with checkpoints or metrics that wait to be read, newest first."""

@@ -269,6 +269,37 @@ async def test_only_changed_lines_are_drawn_again() -> None:
         assert table.drawn == 2, "the line the cursor left and the one it came to"
 
 
+async def test_of_a_line_that_stays_only_the_changed_cells_are_painted() -> None:
+    """Over ssh a line is half a kilobyte, and in a list at rest all that changes is an age here and there."""
+    painted: list[tuple[int, int, int]] = []
+
+    class Watched(_Counting):
+        def refresh(self, *regions, **options):
+            painted.extend((one.x, one.y, one.width) for one in regions)
+            return super().refresh(*regions, **options)
+
+    class Watching(App[None]):
+        CSS = "RunTable { height: 1fr; }"
+
+        def compose(self) -> ComposeResult:
+            yield Watched()
+
+    async with Watching().run_test(size=(120, 40)) as pilot:
+        table = pilot.app.query_one(Watched)
+        rows = [ListRow(_run(number)) for number in range(100)]
+        table.set_rows(rows, View())
+        await pilot.pause()
+        lines = [table.render_line(y).text for y in range(table.size.height)]
+        painted.clear()
+        rows[5] = rows[5]._replace(run=replace(rows[5].run, pid=4711))
+        table.set_rows(list(rows), View())
+        (cell,) = painted
+        await pilot.pause()
+        after = [table.render_line(y).text for y in range(table.size.height)]
+        assert [at for at, one in enumerate(lines) if one != after[at]] == [6]
+        assert cell[1:] == (6, 7) and after[6][cell[0] : cell[0] + 7] == "   4711"
+
+
 async def test_ten_thousand_rows_scroll() -> None:
     async with _TableApp().run_test(size=(120, 40)) as pilot:
         table = pilot.app.query_one(_Counting)

@@ -56,7 +56,7 @@ def facts(of: Run) -> dict[str, str]:
 def test_a_time_that_no_clock_of_ours_set_is_called_so_everywhere(moment: float, shown: str) -> None:
     one = saved(moment)
     assert checkpoint_cells(one, False, NOW)["saved"].text == shown
-    assert run_cells(ListRow(run("r", one)), NOW)["saved"].text == shown
+    assert run_cells(ListRow(run("r", one)), NOW)["saved"].text == ("<1 min ago" if shown == "now" else shown)
     assert facts(run("r", one))["last save"] == shown
 
 
@@ -66,7 +66,18 @@ def test_the_words_for_an_odd_clock_fit_and_warn() -> None:
 
 
 def test_the_watchers_own_time_of_the_last_save_is_taken_first() -> None:
-    assert run_cells(ListRow(run("r", saved(0.0), last_save_at=NOW - 60)), NOW)["saved"].text == "60 s ago"
+    assert run_cells(ListRow(run("r", saved(0.0), last_save_at=NOW - 60)), NOW)["saved"].text == "1 min ago"
+
+
+def test_what_only_time_changes_changes_seldom() -> None:
+    """In the list at most once a minute, else every ten seconds; an age is never more than it says."""
+    listed = [ages.minutes_since(NOW, NOW + seconds) for seconds in range(300)]
+    assert listed[0] == listed[59] == "<1 min ago" and listed[60] == listed[119] == "1 min ago"
+    assert len(set(listed)) == 5 and max(map(len, listed)) <= ages.AGE_WIDTH
+    single = [ages.since(NOW, NOW + seconds) for seconds in range(100)]
+    assert single[0] == single[9] == "now" and single[10] == single[19] == "10 s ago" and single[99] == "90 s ago"
+    for moment in (None, 0.0, NOW + 1.0, NOW + 60):
+        assert ages.minutes_since(moment, NOW) in (ages.since(moment, NOW), "<1 min ago")
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(None, "–"), (0.0, "–"), (0.4, "–"), (1.0, "1 s"), (660.0, "11 min")])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -15,7 +17,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -71,6 +73,14 @@ def _led(cell: Cell, room: int) -> str:
     if cell_len(cell.lead) <= most:
         return cell.lead
     return f"⋯{cell.depth}".rjust(most - _BRANCH) + cell.lead[-_BRANCH:]
+
+
+def _joined(words: Sequence[str], styles: Sequence[Style]) -> list[Segment]:
+    """Neighbours of the same style in one: each segment costs forty bytes for its colours, over ssh as well."""
+    segments: list[Segment] = []
+    for style, group in groupby(zip(words, styles, strict=True), key=itemgetter(1)):
+        segments.append(Segment("".join(one for one, _ in group), style))
+    return segments
 
 
 def lay_out(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
@@ -214,7 +224,7 @@ class LineTable(ScrollView, can_focus=True):
             self.refresh_line(self.scroll_offset.y + HEAD)
 
     def recheck(self) -> None:
-        """Repaint the visible lines whose cells changed, and forget the others."""
+        """Repaint the cells on the screen that say something else, and forget the lines that aren't on it."""
         visible = range(self.scroll_offset.y, self.scroll_offset.y + self.size.height - HEAD)
         kept: dict[int, tuple[Mapping[str, Cell], bool, Strip]] = {}
         for index in visible:
@@ -222,12 +232,21 @@ class LineTable(ScrollView, can_focus=True):
             if index >= len(self._keys):
                 if known is not None:
                     self.refresh_line(index + HEAD)
-                continue
-            if known is not None and known[0] == self.cells(index) and known[1] == (index == self._cursor):
-                kept[index] = known
-            else:
+            elif known is None or known[1] != (index == self._cursor):
                 self.refresh_line(index + HEAD)
+            elif not self._refresh_cells(index, known[0], self.cells(index)):
+                kept[index] = known
         self._lines = kept
+
+    def _refresh_cells(self, index: int, before: Mapping[str, Cell], now: Mapping[str, Cell]) -> bool:
+        """Repaint what differs of a line that stays where it is; does anything? Over ssh a cell is a tenth of it."""
+        left, differs = self.MARGIN, False
+        for column, room in self._layout:
+            if before.get(column.key) != now.get(column.key):
+                differs = True
+                self.refresh(Region(left, index + HEAD - self.scroll_offset.y, room, 1))
+            left += room + GAP
+        return differs
 
     def go_to(self, key: str) -> bool:
         """Put the cursor on a row; False if there is no such row."""
@@ -306,13 +325,17 @@ class LineTable(ScrollView, can_focus=True):
         if at_cursor:
             base = ground(self, "cursor" if self.has_focus else "cursor-away")
             base += Style(reverse=plain and self.has_focus, bold=plain or None)
-        segments = [Segment("▌" if at_cursor else " ", base + ink(self, "accent" if at_cursor and not plain else ""))]
+        mark = base + ink(self, "accent") if at_cursor and not plain else base
+        words, styles = ["▌" if at_cursor else " "], [mark]
         for place, (column, room) in enumerate(self._layout):
             cell = cells.get(column.key, Cell(""))
-            segments.append(Segment(" " * GAP if place else "", base))
-            words = _fitted(cell, room, right=column.right)
-            segments.append(Segment(words, base if plain or not cell.ink else self._inked(base, cell.ink)))
-        return Strip(segments).adjust_cell_length(width, base)
+            style = base if plain or not cell.ink else self._inked(base, cell.ink)
+            if place:
+                words.append(" " * GAP)
+                styles.append(base)
+            words.append(_fitted(cell, room, right=column.right))
+            styles.append(style)
+        return Strip(_joined(words, styles)).adjust_cell_length(width, base)
 
     def _inked(self, base: Style, name: str) -> Style:
         """Asking the stylesheet for each of 400 cells costs more than all else of drawing them."""

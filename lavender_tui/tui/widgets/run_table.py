@@ -275,7 +275,7 @@ def _name(row: ListRow, is_marked: bool) -> Cell:
 
 
 def _since(moment: float | None, now: float, ink: str) -> Cell:
-    words = ages.since(moment, now)
+    words = ages.minutes_since(moment, now)
     return Cell(words, {text.NONE: "faint", ages.CLOCK_DIFFERS: "warn"}.get(words, ink))
 
 
