@@ -15,6 +15,7 @@ from lavender_tui.model.suspects import key_of
 
 FORMAT, VERSION = "lavender-known-bad", 1
 MOST_REMEMBERED = 1_000
+LOCK_SECONDS = 5.0
 
 
 def memory_path() -> str:
@@ -66,11 +67,24 @@ def _entries(place: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def _locked(place: str) -> Iterator[None]:
-    """One writer at a time: what two find at once is remembered twice, not once."""
+    """One writer at a time: what two find at once is remembered twice, not once. Never waits long."""
     descriptor = os.open(os.path.dirname(place), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # a file system without locks: the last writer's word stands
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Without it, as on a file system that has none, the last writer's word stands."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    with suppress(OSError):
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.01)

@@ -43,7 +43,11 @@ class Child:
         self._is_ready = False
         self._is_closed = False
         self._was_too_slow = False
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        try:
+            self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
+        except OSError as error:
+            what = f"the merging process has nowhere to write what it says ({error.strerror or error})"
+            raise LavenderError(what, where=tempfile.gettempdir(), hint="Make room there") from error
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", MODULE],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from textual import work
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.start import Hint, Leaving
     from lavender_tui.watch.observe import Snapshot
+
+_MOST_THREADS = 64
 
 
 class LavenderApp(Orderly, AnnouncingApp):
@@ -123,6 +127,9 @@ class LavenderApp(Orderly, AnnouncingApp):
         return filters
 
     def on_mount(self) -> None:
+        # As many as there may be stops, looks and pages waited for at once: the default, six on two cores, is soon
+        # taken by what hangs, and then nothing else begins.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "lavender-work"))
         self.feed.start()
         if not self.feed.attach(self.post_message):
             self.call_after_refresh(self.feed.go_on)

@@ -104,6 +104,10 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Read the whole checkpoint and open the table now: checksums, NaN, rows; esc stops it",
     ),
     Key(
+        id="sheet.again", keys="f5", action="check_again", display="F5", title="check again", places=(RESUME,),
+        changes=False, help="Check once more what is chosen: after a repair, or where no answer comes",
+    ),
+    Key(
         id="sheet.copy", keys="c", action="copy_command", label="copy", title="copy the command",
         places=(RESUME,),
         changes=False, help="Copy a `lavender-tui resume …` that does what ⏎ does",

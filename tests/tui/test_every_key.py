@@ -75,6 +75,7 @@ TRIES: dict[tuple[str, str], Try] = {
         ("b",), "not from before the jump|b takes the newest again", run=JUMPED, ready="b goes back before"
     ),
     ("sheet.verify", RESUME): Try(("v",), gone="bytes and numbers: looked at before", ready="looked at before"),
+    ("sheet.again", RESUME): Try(("f5",), ready="checks passed"),
     ("sheet.copy", RESUME): Try(("c",), copied="resume", ready="checks passed"),
     ("sheet.dry", RESUME): Try(("d",), "nothing was written", ready="checks passed"),
     ("sheet.scroll", RESUME): Try(("pagedown",), size=SMALL, ready="pgdn more checks"),
@@ -230,6 +231,8 @@ def _body(pilot: Pilot[Any]) -> str:
 def _has_worked(pilot: Pilot[Any], key_id: str, one: Try, before: str, count: int) -> bool:
     if key_id == "list.rescan":  # the disk was looked at: where nothing changed, nothing is to be seen
         return pilot.app.snapshot.sequence > count or not pilot.app.feed.rescan_soon()
+    if key_id == "sheet.again":  # what was chosen is as it was: the same is to be seen
+        return pilot.app.screen._sequence == 2 and not pilot.app.screen._is_waiting
     now = _body(pilot)
     if one.copied:
         return one.copied in pilot.app.clipboard

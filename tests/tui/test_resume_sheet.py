@@ -149,14 +149,14 @@ async def test_enter_while_checking_launches_once_the_answer_is_there(
     async with play(one_run) as pilot:
         screen = await open_sheet(pilot)
         await choose_local(pilot)
-        answer, screen._answered = screen._proposal, -1  # as between a question and its answer
+        answer, screen._answered, screen._question = screen._proposal, -1, None  # as before an answer
         await press(pilot, "enter")
         await until_shown(pilot, "checking, then launches  esc stops it")
         await press(pilot, "escape")
         screen.post_message(ProposalMade(screen._sequence, answer))
         await until_shown(pilot, "checks passed")
         assert pilot.app.screen is screen, "escape took it back"
-        screen._answered = -1
+        screen._answered, screen._question = -1, None
         await press(pilot, "enter", "right")
         await until_shown(pilot, "[2]")
         await until_shown(pilot, "checks passed")
@@ -164,7 +164,7 @@ async def test_enter_while_checking_launches_once_the_answer_is_there(
         await press(pilot, "left")
         await until_shown(pilot, "[local]")
         await until_shown(pilot, "checks passed")
-        screen._answered = -1
+        screen._answered, screen._question = -1, None
         await press(pilot, "enter")
         screen.post_message(ProposalMade(screen._sequence, screen._proposal))
         stop((await launched_run(pilot)).path, kill=True)

@@ -6,12 +6,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.worker import Worker, WorkerState
 
-from lavender_tui.errors import LavenderError, in_words
 from lavender_tui.model import command_line
 from lavender_tui.model.export import proposal_document
 from lavender_tui.model.plan import ResumePlan, Verdict
@@ -19,7 +18,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
 from lavender_tui.tui.messages import LookEnded, ProposalMade
-from lavender_tui.tui.screens.launching import Launching
+from lavender_tui.tui.screens.checking import Checking
 from lavender_tui.tui.sheet import CHECKPOINT, KEEP, ROWS, WORKERS, WORLD, Sheet
 from lavender_tui.tui.sheet_rows import view
 from lavender_tui.tui.warming import WarmChild
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
 
 
-class ResumeScreen(Launching):
+class ResumeScreen(Checking):
     """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
 
     COMPONENT_CLASSES = INKS
@@ -51,8 +50,6 @@ class ResumeScreen(Launching):
         self._note = note
         self._run = run
         self._first = checkpoint
-        self._sequence = 0
-        self._answered = -1
         self._warm = WarmChild()
 
     def compose(self) -> ComposeResult:
@@ -89,28 +86,8 @@ class ResumeScreen(Launching):
 
     # Asking and being answered
 
-    def _ask(self) -> None:
-        """A new question; answers to older ones are dropped."""
-        self.end_look()
-        self._sequence += 1
-        self._show_verdict()
-        self._propose(self._sequence, self._sheet.paths, self._sheet.options(), self.lavender.command)
-
-    @work(thread=True, exclusive=True, group="propose", exit_on_error=False)
-    def _propose(
-        self, sequence: int, paths: tuple[str, ...], options: dict[str, object], command: tuple[str, ...]
-    ) -> None:
-        from lavender_tui.resume import Options, Target, propose
-
-        try:
-            answer = ProposalMade(sequence, propose(Target(paths=paths), Options(command=command, **options)))  # type: ignore[arg-type]
-        except (LavenderError, OSError) as error:
-            answer = ProposalMade(sequence, None, in_words(error))
-        if not get_current_worker().is_cancelled:
-            self.post_message(answer)
-
     def on_proposal_made(self, message: ProposalMade) -> None:
-        if message.sequence != self._sequence:
+        if message.sequence != self._sequence or not self._is_waiting:
             return
         self._answered = message.sequence
         self._proposal, self._error = message.proposal, message.error
@@ -137,15 +114,10 @@ class ResumeScreen(Launching):
         if event.state is WorkerState.ERROR:
             self._launching_since, self._launch_when = None, -1
             self.end_look()
-            self._answered = self._sequence
-            self._error = f"{type(event.worker.error).__name__}: {event.worker.error}"
+            self._error = f"it broke off: {type(event.worker.error).__name__} ({event.worker.error})"
             self._show_answer()
 
     # What is shown
-
-    @property
-    def _is_waiting(self) -> bool:
-        return self._answered != self._sequence
 
     def _show_rows(self) -> None:
         now = time.time()
@@ -181,11 +153,9 @@ class ResumeScreen(Launching):
         if self.is_looking:
             return self.look_spans()
         if self._is_waiting:
-            if self._is_to_launch:
-                return [(" … ", "accent"), ("checking, then launches", "strong"), ("  esc stops it", "quiet")]
-            return [(" … ", "quiet"), ("checking", "quiet")]
+            return self._waiting_spans()
         if self._error is not None:
-            return [(" ✗ ", "bad"), (clean(self._error, 600), "")]
+            return self._error_spans()
         if self._proposal is None or self._proposal.is_refused:
             rows = ", ".join(self._sheet.refusals) or "checkpoint"
             mend = self._sheet.mend
@@ -197,6 +167,7 @@ class ResumeScreen(Launching):
         return [(" ✓ ", "good"), (f"ready: {passed} checks passed{more}", "strong"), ("   ⏎ launches", "accent")]
 
     def _tick(self) -> None:
+        self._look_for_answer()
         if self._launching_since is not None:
             self._show_verdict()
 
