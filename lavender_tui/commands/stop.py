@@ -43,7 +43,8 @@ def run(run: str, *, root: str | None, grace: float | None, yes: bool, **flags: 
         return _end_left_over(seen, how == "kill", seconds, yes)
     if seen is not None and seen.processes and not is_ours(run_dir):
         return _stop_by_hand(seen, how, seconds, yes)
-    if not yes and is_terminal() and not ask(_question(run_dir, seen, how)):
+    is_refused = seen is not None and seen.elsewhere is not None and seen.job is None  # asked first, it would annoy
+    if not yes and not is_refused and is_terminal() and not ask(_question(run_dir, seen, how)):
         say("nothing was stopped")
         return 1
     return _stop(run_dir, how, seconds, yes)

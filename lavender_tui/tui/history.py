@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,7 +29,8 @@ def read_history(run: Run) -> list[Happening]:
 
     found = [
         Happening(at=entry.at, what=entry.what, who=entry.who or "", details=_words(entry.facts))
-        for entry in journal.read(run.root if run.root != run.path else journal.root_of(run.path), run.path)
+        for root in {os.path.realpath(root): root for root in (journal.root_of(run.path), run.root)}.values()
+        for entry in journal.read(root, run.path)
     ]
     known = {one.what for one in found}
     found += [one for one in _recorded(run) if one.what not in known]

@@ -272,12 +272,13 @@ async def test_processes_are_a_tree_with_what_each_uses(play: Play, tmp_path: Pa
         stop(str(run), kill=True)
 
 
-async def test_history_tells_who_did_what(play: Play, tmp_path: Path) -> None:
+@pytest.mark.parametrize("root", ["checkpoints", "."], ids=["of the root", "of a root further up"])
+async def test_history_tells_who_did_what(play: Play, tmp_path: Path, root: str) -> None:
     run = tmp_path / "checkpoints" / FAILED
     runs.save(run, 1)
     start(Launch(backend="local", argv=(sys.executable, "-c", "import time; time.sleep(600)"), cwd="/"), str(run))
     stop(str(run), kill=True, who="ada@gpu-03", why="too hot")
-    async with play(tmp_path / "checkpoints", size=LARGE) as pilot:
+    async with play(tmp_path / root, size=LARGE) as pilot:
         await press(pilot, "enter", "7")
         await until_shown(pilot, "launched")
         shown = text_of(pilot.app)
