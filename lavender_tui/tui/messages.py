@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lavender_tui.tui.widgets.history_table import Happening
     from lavender_tui.tui.widgets.process_table import ProcessRow
     from lavender_tui.watch.hand import HandRun
+    from lavender_tui.watch.vacant import VacantRoot
 
 
 @dataclass
@@ -275,6 +276,13 @@ class ProcessesSampled(Message):
 
     sequence: int
     rows: list[ProcessRow]
+
+
+@dataclass
+class RootsSeen(Message, bubble=False):
+    """Why there are no runs, a root each."""
+
+    roots: tuple[VacantRoot, ...]
 
 
 @dataclass

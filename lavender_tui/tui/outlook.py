@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lavender_tui.checkpoints.parts import FAMILIES
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
@@ -126,10 +127,15 @@ def _waits(run: Run, choice: Choice) -> bool:
 
 def _no_start(run: Run, choice: Choice) -> list[list[Span]]:
     if not run.checkpoints:
-        return [_unsaved(run)]
+        return [_of_others() if run.format in FAMILIES else _unsaved(run)]
     lines: list[list[Span]] = [[("✗ ", "bad"), ("nothing here can be resumed from", "")]]
     lines += [_passed(path, why) for path, why in choice.passed_over[:3]]
     return lines
+
+
+def _of_others() -> list[Span]:
+    """A directory of parts of another program's checkpoint."""
+    return [("it can't be resumed from here; ", "quiet"), ("the program that saved it can go on with it", "")]
 
 
 def _unsaved(run: Run) -> list[Span]:

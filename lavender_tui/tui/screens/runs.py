@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _NARROW = 100
 GPU_SECONDS, NO_GPU_SECONDS = 5.0, 60.0  # from one look to the next; where there was none
+LOOKING_SECONDS = 0.3  # without an answer until it is said that one looks
 _FEW = 64  # changed runs in one snapshot
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _OF_A_RUN = ("resume", "resume_now", "log", "next_error", "copy_of_run", "open")
@@ -75,6 +76,7 @@ class RunsScreen(ListView, Screen[None]):
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(self.read_views)
         self.set_timer(GPU_SECONDS, self._look_at_gpus)
+        self.set_timer(LOOKING_SECONDS, self._say_looking)
         if self.lavender.snapshot is not None:
             self.show_snapshot(self.lavender.snapshot)
 
@@ -103,8 +105,8 @@ class RunsScreen(ListView, Screen[None]):
         fresh = [note for note in snapshot.notes if note not in self._notes]
         self._notes = snapshot.notes
         for note in fresh:
-            self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
-        self.query_one(EmptyList).has_looked = True
+            if snapshot.runs or not note.startswith(tuple(clean(root) for root in self.lavender.roots)):
+                self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
         if self.lavender.hint is not None:
             self.query_one(HintLine).say(self.lavender.hint(snapshot.runs))
         if has_same and self._awaited is None and self._change_rows(snapshot.changed):
@@ -150,8 +152,14 @@ class RunsScreen(ListView, Screen[None]):
         self._put_off = action
         return True
 
+    def _say_looking(self) -> None:
+        """Nothing is known yet: a slow file system, or a slow machine."""
+        if self.lavender.snapshot is None:
+            self.add_class("-empty")
+
     def show_trouble(self, reason: str) -> None:
         """Watching could not begin: said in the list's place."""
+        self.add_class("-empty")
         self.query_one(EmptyList).show_trouble(reason)
 
     def _refresh_rows(self) -> None:
@@ -176,6 +184,8 @@ class RunsScreen(ListView, Screen[None]):
             table.say_nothing(f"No run matches {clean(self.view.query, 60)}   esc shows all of them again")
         table.show(arrangement, self.marked)
         self.set_class(not self._runs, "-empty")
+        if not self._runs:
+            self.query_one(EmptyList).look()
         self._fit_pane()
         if self._awaited is not None and table.go_to(self._awaited):
             self._awaited = None

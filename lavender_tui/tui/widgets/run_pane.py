@@ -121,7 +121,9 @@ class RunPane(Widget):
             head.append((f"   {kept_words(run.keeper, time.time())}", ink))
         if due := ages.next_save(run, time.time()):
             head.append((f"   {due}", "quiet"))
-        head += [(f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1]]
+        head += [
+            (f"   ! {text.clean(warning, 200)}", "warn") for warning in run.warnings[:1] if warning != run.state_reason
+        ]
         return head
 
     def _curve(self, run: Run, width: int, height: int) -> list[list[Span]]:
