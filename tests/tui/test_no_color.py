@@ -1,7 +1,9 @@
-"""NO_COLOR: every screen is drawn, the plot among them, and no colour but grey."""
+"""NO_COLOR: every screen is drawn, the plot among them, and not one colour or grey is sent to the terminal."""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,26 @@ from textual.color import Color
 
 from lavender_tui.tui.colourless import Colourless
 from tests.tui.conftest import LARGE, Play, press, text_of, until, until_shown
+from tests.tui.test_terminal import Terminal
+
+_SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
+ALLOWED = {"", "0", "1", "4", "7", "22", "24", "27"}  # reset; bold, underlined, reversed, and their ends
 
 
 def test_a_segment_without_a_style_is_no_harm() -> None:
-    grey = Colourless().apply([Segment("", None), Segment("a", Style.parse("red on blue"))], Color(0, 0, 0))
-    assert [one.text for one in grey] == ["", "a"]
-    for colour in (grey[1].style.color, grey[1].style.bgcolor):
-        red, green, blue = colour.get_truecolor()
-        assert red == green == blue
+    plain = Colourless().apply([Segment("", None), Segment("a", Style.parse("dim italic red on blue"))], Color(0, 0, 0))
+    assert [one.text for one in plain] == ["", "a"]
+    style = plain[1].style
+    assert style is not None and style.color is None and style.bgcolor is None and not style.dim and not style.italic
+
+
+def test_a_scroll_bar_is_seen_and_a_bar_of_the_screen_is_left_alone() -> None:
+    ground = Color.parse("#16161d")
+    [thumb, panel] = Colourless().apply(
+        [Segment("  ", Style.parse("on #393941")), Segment("  ", Style.parse("on #252532"))], ground
+    )
+    assert thumb.style is not None and thumb.style.reverse
+    assert panel.style is not None and not panel.style.reverse
 
 
 @pytest.mark.parametrize("size", [(100, 30), LARGE], ids=str)
@@ -40,3 +54,32 @@ async def test_every_screen_without_colours(
         for keys in (("escape", "escape", "question_mark"), ("escape", "ctrl+p"), ("escape", "slash", "z", "z")):
             await press(pilot, *keys)
         assert pilot.app.is_running and "No run matches zz" in text_of(pilot.app)
+
+
+_STEPS = (
+    ("g", "✗ failed: killed"), ("\r", "1 Overview"), ("2", "SAVED"), ("3", "log scale"), ("4", "split"), ("7", ""),
+    ("\x1b", "filter"), ("r", "checks passed"), ("d", "nothing was written"), ("\x1b", "checks passed"),
+    ("\x1b", "filter"), ("?", "The list of runs"), ("\x1b", ""), ("D", "of each run"), ("\x1b", ""),
+    ("\x10", "Resume"), ("\x1b", ""), ("/", "loss<2"), ("zz", "No run matches zz"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", ["lavender", "ansi-dark"])
+def test_only_bold_underlined_and_reversed_words_reach_the_terminal(root: Path, theme: str) -> None:
+    """The bytes of the real program: list, page, curve, tree, sheet, dry run, help, palette and filter."""
+    app = Terminal(root, NO_COLOR="1", TEXTUAL_THEME=theme)
+    try:
+        app.read_until(b"pretrain")
+        everything = app.written
+        for keys, words in _STEPS:
+            app.written = b""
+            os.write(app.descriptor, keys.encode())
+            if words:
+                app.read_until_any(words)
+            app.read(0.3)
+            everything += app.written
+    finally:
+        app.close()
+    sent = {part for found in _SGR.findall(everything) for part in found.decode().split(";")}
+    assert sent <= ALLOWED, sorted(sent - ALLOWED)
+    assert {"1", "7"} <= sent  # the cursor is seen

@@ -321,7 +321,8 @@ class LineTable(ScrollView, can_focus=True):
         return Strip([Segment(" " * self.MARGIN, base), Segment(words, base + ink(self, "quiet"))])
 
     def _draw_row(self, cells: Mapping[str, Cell], at_cursor: bool, width: int, base: Style) -> Strip:
-        plain = self.app.current_theme.ansi and at_cursor  # 16 colours: one ink on the cursor, or nothing is legible
+        # 16 colours or none: one ink on the cursor, or nothing is legible
+        plain = at_cursor and (self.app.current_theme.ansi or self.app.no_color)
         if at_cursor:
             base = ground(self, "cursor" if self.has_focus else "cursor-away")
             base += Style(reverse=plain and self.has_focus, bold=plain or None)
