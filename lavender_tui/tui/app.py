@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from textual import work
-from textual.app import App
 from textual.filter import LineFilter
 from textual.reactive import var
 
@@ -45,7 +44,7 @@ class LavenderApp(Orderly, AnnouncingApp):
 
     TITLE = "lavender"
     CSS_PATH = "lavender.tcss"
-    COMMANDS = App.COMMANDS | {LavenderCommands}
+    COMMANDS = {LavenderCommands}  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
     BINDINGS = keys.bindings(keys.EVERYWHERE)
     NOTIFICATION_TIMEOUT = 3
@@ -213,6 +212,12 @@ class LavenderApp(Orderly, AnnouncingApp):
     def _leave_answered(self, yes: bool | None) -> None:
         if yes:
             self.exit()
+
+    def action_command_palette(self) -> None:
+        from lavender_tui.tui.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette())
 
     def action_help(self) -> None:
         from lavender_tui.tui.screens.help import HelpScreen

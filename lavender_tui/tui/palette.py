@@ -1,38 +1,48 @@
-"""The command palette: every key's action in this place, every theme, and every run by name."""
+"""The command palette: every key's action in this place with its key, every theme, and every run by name."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from rich.text import Text
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
+from lavender_tui.tui.widgets.inks import fit
 
+PLACEHOLDER = "what to do, a run, a theme"
 _MOST_RUNS = 50
+_HIDDEN = ("palette", "move", "move.ends", "move.half", "log.aside", "log.place")
+_GROUPS = {
+    "run": "this run", "copy": "this run", "list": "the list", "log": "the log", "sheet": "the sheet",
+    "curve": "the curve", "data": "the data", "tree": "the keys", "compare": "compared", "disk": "the disk",
+}  # fmt: skip
+_EVERYWHERE = "everywhere"
+_GROUP_WIDTH, _KEY_WIDTH, _TITLE_WIDTH = 11, 6, 20
+_WIDEST, _SHARE, _FRAME = 104, 0.96, 5  # as in lavender.tcss; the frame, its air and the scroll bar
+
+
+class Palette(CommandPalette):
+    """Textual's, with this app's words and look (lavender.tcss)."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder=PLACEHOLDER, id="--command-palette")
 
 
 class LavenderCommands(Provider):
-    """Actions of the screen below the palette, then runs."""
+    """Actions of the screen below the palette, then themes, then runs."""
+
+    def _keys(self) -> list[keys.Key]:
+        """Those that work here, group by group."""
+        place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
+        may = getattr(self.app, "may", lambda action: True)
+        found = [key for key in keys.of_place(place) if key.id not in _HIDDEN and may(key.action)]
+        order = list(dict.fromkeys(_group(key) for key in found))
+        return sorted(found, key=lambda key: order.index(_group(key)))
 
     def _actions(self) -> list[tuple[str, str, str]]:
-        """Name, sentence and action of each key that works now; keys that need a place under them have none."""
-        screen = self.screen
-        places = getattr(screen, "places", (getattr(screen, "PLACE", keys.EVERYWHERE),))
-        worded = keys.in_words if getattr(self.app, "is_ascii", False) else str
-        found = [
-            (title, worded(f"{key.shown}   {key.help}"), action)
-            for key in keys.of_places(places)
-            for title, action in keys.commands(key)
-            if key.id != "palette" and self._may(action)
-        ]
-        return list({action: (title, words, action) for title, words, action in found}.values())
-
-    def _may(self, action: str) -> bool:
-        may = getattr(self.app, "may", lambda action: True)
-        name = action.partition("(")[0]
-        return may(name) and (action.startswith("app.") or self.screen.check_action(name, ()) is not False)
+        return [(key.name, f"{key.shown}   {key.help}", key.action) for key in self._keys()]
 
     def _themes(self) -> list[tuple[str, str]]:
         """Title and name of each theme; the title says whether it is light or dark."""
@@ -40,29 +50,44 @@ class LavenderCommands(Provider):
         return [(f"Theme: {one.name} ({'dark' if one.dark else 'light'})", one.name) for one in themes]
 
     def _run_names(self) -> list[tuple[str, str]]:
-        return [(clean(run.title, 80), run.key) for run in getattr(self.app, "runs", ())]
+        return [(clean(run.name, 80), run.key) for run in getattr(self.app, "runs", ())]
 
     async def discover(self) -> Hits:
-        for title, help_text, action in self._actions():
-            yield DiscoveryHit(title, partial(self._press, action), help=help_text)
+        before = ""
+        for key in self._keys():
+            group = _group(key)
+            row = self._row(key, group if group != before else "")
+            before = group
+            yield DiscoveryHit(row, partial(self._press, key.action), text=key.name)
+        for title, name in self._themes():
+            if name.startswith(("lavender", "colour-blind", "ansi")):
+                row = _row("colours" if before != "colours" else "", "", title, "")
+                before = "colours"
+                yield DiscoveryHit(row, partial(self._wear, name), text=title)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for title, help_text, action in self._actions():
-            score = matcher.match(f"{title} {help_text}")
+        for key in self._keys():
+            score = matcher.match(f"{key.name} {key.shown} {key.help}")
             if score > 0:
-                yield Hit(score, Text(title), partial(self._press, action), help=help_text)
+                yield Hit(score, self._row(key, _group(key)), partial(self._press, key.action), text=key.name)
         for title, name in self._themes():
             score = matcher.match(title)
             if score > 0:
                 score += 1 if name.startswith("lavender") else 0  # ours are made for these screens: they come first
-                yield Hit(score, Text(title), partial(self._wear, name), help="The colours of every screen")
+                yield Hit(score, _row("colours", "", title, ""), partial(self._wear, name), text=title)
         found = 0
-        for name, key in self._run_names():
+        for name, key_of_run in self._run_names():
             score = matcher.match(name)
             if score > 0 and found < _MOST_RUNS:
                 found += 1
-                yield Hit(score, Text(f"Go to {name}"), partial(self._go_to, key), text=name)
+                yield Hit(score, _row("runs", "", f"Go to {name}", ""), partial(self._go_to, key_of_run), text=name)
+
+    def _row(self, key: keys.Key, group: str) -> Text:
+        is_ascii = getattr(self.app, "is_ascii", False)
+        row = _row(group, keys.in_words(key.shown) if is_ascii else key.shown, key.name, key.help)
+        row.truncate(min(_WIDEST, int(self.app.size.width * _SHARE)) - _FRAME, overflow="ellipsis")
+        return row
 
     async def _press(self, action: str) -> None:
         await self.app.run_action(action, self.screen)
@@ -76,3 +101,17 @@ class LavenderCommands(Provider):
             if go_to is not None:
                 go_to(key)
                 return
+
+
+def _group(key: keys.Key) -> str:
+    return _GROUPS.get(key.id.partition(".")[0], _EVERYWHERE)
+
+
+def _row(group: str, shown: str, title: str, help: str) -> Text:
+    """One line: what it is about, the key, its name, and what it does."""
+    row = Text(no_wrap=True, end="")
+    row.append(fit(group, _GROUP_WIDTH), "dim not bold")
+    row.append(fit(shown, _KEY_WIDTH), "bold")
+    row.append(f"{title:<{_TITLE_WIDTH}}" if help else title, "not bold")
+    row.append(f" {help}" if help else "", "dim not bold")
+    return row

@@ -149,7 +149,7 @@ TRIES: dict[tuple[str, str], Try] = {
 # The two places where most time is spent are tried each time, the others in the long suite.
 _EVERY = [place if place in (LIST, RUN) else pytest.param(place, marks=pytest.mark.long) for place in PLACES]
 TRIES |= {("help", place): Try(("question_mark",), "╭──────") for place in PLACES}
-TRIES |= {("palette", place): Try(("ctrl+p",), "Search for commands") for place in PLACES}
+TRIES |= {("palette", place): Try(("ctrl+p",), "what to do, a run, a theme") for place in PLACES}
 
 
 def test_no_key_of_the_table_is_without_a_try() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from lavender_tui.tui.widgets.hint import fitting
 from lavender_tui.tui.widgets.inks import fit
 from tests.model.build import checkpoint, run
 from tests.tui import runs
-from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
 FAILED = "run-2026-04-24_18-53-41"
 REASON = "rank 2: RuntimeError: the size of tensor a (4096) must match the size of tensor b (2048) at dimension 1"
@@ -177,3 +178,36 @@ async def test_a_notice_goes_along_to_the_next_page(play: Play, root: Path) -> N
         await press(pilot, "escape")
         await until(pilot, lambda: pilot.app.screen.PLACE == "list" and "r resume" in text_of(pilot.app), "the list")
         assert "said in the list" not in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
+async def test_the_palette_is_in_groups_with_the_keys(play: Play, root: Path, size: tuple[int, int]) -> None:
+    async with play(root, size=size) as pilot:
+        await press(pilot, "ctrl+p")
+        await until_shown(pilot, "this run   r     Resume")
+        lines = [line.partition("│")[2] for line in lines_of(pilot.app)]
+        rows = [line for line in lines if re.match(r" (this run|the list|) +\S+ +[A-Z]", line)]
+        assert [row.split()[0] for row in rows if row[1] != " "][:2] == ["this", "the"]
+        assert len(rows) >= 12, "each is one line"
+        assert "what to do, a run, a theme" in text_of(pilot.app) and "Search for" not in text_of(pilot.app)
+        await press(pilot, *"disk")
+        await until_shown(pilot, "the list   D     Disk")
+        await press(pilot, "enter")
+        await until_shown(pilot, "of each run and stage")
+
+
+async def test_the_help_says_how_it_scrolls_and_how_far_it_is(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "question_mark")
+        await until_shown(pilot, "pgdn pgup a screen   g G the ends   esc back   0 %")
+        await press(pilot, "j", "j", "space")
+        await until(pilot, lambda: re.search(r"esc back   [1-9][0-9]? %", text_of(pilot.app)), "further")
+        await press(pilot, "G")
+        await until_shown(pilot, "100 %")
+        assert "idle: no process" in text_of(pilot.app)
+        await press(pilot, "g")
+        await until_shown(pilot, "esc back   0 %")
+        await pilot.resize_terminal(200, 200)
+        await until(
+            pilot, lambda: "pgdn" not in text_of(pilot.app) or "a screen" not in text_of(pilot.app), "all of it"
+        )
