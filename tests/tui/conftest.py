@@ -17,7 +17,7 @@ from lavender_tui.tui.app import LavenderApp
 from tests.tui import runs
 
 SMALL, LARGE = (80, 24), (200, 60)
-_CELL = 12.2  # the width of a cell in Textual's SVG
+CELL = 12.2  # the width of a cell in Textual's SVG
 _TEXT = re.compile(r'<text[^>]*? x="([0-9.]+)"[^>]*?clip-path="url\(#[^"]*-line-(\d+)\)"[^>]*>(.*?)</text>', re.S)
 
 
@@ -27,7 +27,7 @@ def lines_of(app: LavenderApp) -> list[str]:
     grid = [[" "] * width for _ in range(height)]
     for x, line, body in _TEXT.findall(app.export_screenshot()):
         words = html.unescape(body).replace("\xa0", " ")
-        start = round(float(x) / _CELL)
+        start = round(float(x) / CELL)
         for offset, char in enumerate(words):
             if int(line) < height and start + offset < width:
                 grid[int(line)][start + offset] = char

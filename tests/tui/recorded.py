@@ -1,23 +1,26 @@
 """Screens compared with recorded ones, as text and as pictures; what differs by the minute or machine is evened out.
 
-`LAVENDER_TUI_UPDATE_SNAPSHOTS=1 pytest tests/tui/test_snapshots.py` records them anew. Look at what changed (`git diff`
+`LAVENDER_TUI_UPDATE_SNAPSHOTS=1 pytest -m "long or not long" tests/tui/test_snapshots.py` records them anew. Look at what changed (`git diff`
 for the texts, a browser for the pictures) before it is committed.
 """
 
 from __future__ import annotations
 
 import difflib
+import gzip
+import html
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from tests.tui.conftest import lines_of, text_of
+from tests.tui.conftest import CELL, lines_of, text_of
 
 PLACE = Path(__file__).parent / "snapshots"
 HOME = "/tmp/lav-snapshot"  # as long as the real one, so that nothing is cut or wrapped elsewhere
@@ -135,30 +138,71 @@ def _replaced(line: str, pattern: re.Pattern[str], words: str, *, is_right: bool
     return line
 
 
-def _evened_node(found: re.Match[str]) -> str:
-    """What stands between a picture's tags: its blanks are other signs."""
-    words = found[0].replace("&#160;", " ")
-    return f"{evened(words)}".ljust(len(words)).replace(" ", "\xa0")
-
-
-def compare_picture(pilot: Pilot[Any], name: str) -> str:
-    """ "" if the screen's picture is the recorded one, else what differs."""
-    path, svg = PLACE / f"{name}.svg", picture(pilot)
+def compare_picture(pilot: Pilot[Any], name: str, pids: Sequence[int] = ()) -> str:
+    """ "" if the screen's picture is the recorded one, else what differs. A name in .svgz is kept packed (gunzip)."""
+    path, svg = PLACE / name, picture(pilot, pids)
     if IS_UPDATING:
-        path.write_text(svg, encoding="utf-8")
+        path.parent.mkdir(exist_ok=True)
+        data = svg.encode()
+        path.write_bytes(gzip.compress(data, 9, mtime=0) if name.endswith("z") else data)
         return ""
     if not path.exists():
-        return f"{path.name} isn't recorded"
-    wanted = path.read_text(encoding="utf-8")
+        return f"{name} isn't recorded"
+    data = path.read_bytes()
+    wanted = (gzip.decompress(data) if name.endswith("z") else data).decode()
     return "\n".join(difflib.unified_diff(wanted.split("\n"), svg.split("\n"), "recorded", "now", lineterm="", n=0))
 
 
-def picture(pilot: Pilot[Any]) -> str:
+def picture(pilot: Pilot[Any], pids: Sequence[int] = ()) -> str:
     """Textual's own picture, a good deal smaller: without the font's address and the clipping, which hold no news."""
     svg = re.sub(r"terminal-\d+-", "", pilot.app.export_screenshot(title="lavender-tui"))
     svg = re.sub(r"@font-face\s*\{.*?\}", "", svg, flags=re.S)
     svg = re.sub(r"<clipPath.*?</clipPath>", "", svg, flags=re.S)
     svg = re.sub(r' clip-path="[^"]*"', "", svg)
     svg = svg.replace("Fira Code", "monospace").replace("><", ">\n<")
-    svg = re.sub(r"(?<=>)([^<>]+)(?=</text>)", _evened_node, svg)
-    return "\n".join(line.strip() for line in svg.split("\n") if line.strip()) + "\n"
+    lines = [line.strip() for line in svg.split("\n") if line.strip()]
+    return "\n".join(_together([*_even_rows(lines, pids)])) + "\n"
+
+
+_NODE = re.compile(r'<text class="(r\d+)" x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+">(.*)</text>')
+_GROUND = re.compile(r'<rect fill="([^"]+)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" (.*)')
+
+
+def _even_rows(lines: Sequence[str], pids: Sequence[int]) -> Iterator[str]:
+    """A row of which something is evened out is one piece, in the ink of its beginning: what follows moved."""
+    for y, group in groupby(lines, lambda line: found[3] if (found := _NODE.fullmatch(line)) else None):
+        nodes = list(group)
+        if y is None:
+            yield from nodes
+            continue
+        row = ""
+        for node in nodes:
+            _, x, _, body = _NODE.fullmatch(node).groups()  # type: ignore[union-attr]
+            row = row.ljust(round(float(x) / CELL)) + html.unescape(body).replace("\xa0", " ")
+        if evened(row, pids) == row.rstrip():
+            yield from nodes
+        else:
+            ink = nodes[0].split('"')[1]
+            words = html.escape(evened(row, pids), quote=False).replace(" ", "\xa0")
+            yield f'<text class="{ink}" x="0" y="{y}">{words}</text>'
+
+
+def _together(lines: Sequence[str]) -> Iterator[str]:
+    """Neighbours of one ground in one: there is one for each piece of text."""
+    held: list[str] = []
+    right = 0.0
+    for line in [*lines, ""]:
+        found = _GROUND.fullmatch(line)
+        is_next = found is not None and abs(float(found[2]) - right) < 1
+        if held and found and is_next and [found[1], found[3], found[5]] == [held[0], held[2], held[4]]:
+            right = float(found[2]) + float(found[4])
+            continue
+        if held:
+            width = f"{right - float(held[1]):.5g}"
+            yield f'<rect fill="{held[0]}" x="{held[1]}" y="{held[2]}" width="{width}" {held[4]}'
+            held = []
+        if found:
+            held = [found[1], found[2], found[3], found[4], found[5]]
+            right = float(found[2]) + float(found[4])
+        elif line:
+            yield line

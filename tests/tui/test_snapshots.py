@@ -20,9 +20,8 @@ from textual.pilot import Pilot
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import Look
 from lavender_tui.watch import devices
-from tests.tui import snapshot_roots
 from tests.tui.conftest import LARGE, SMALL, Play, press, until
-from tests.tui.recorded import Recorded, compare_picture, settle
+from tests.tui.recorded import PLACE, Recorded, compare_picture, settle
 from tests.tui.snapshot_roots import SCENES, Scene
 
 MIDDLE = (120, 40)
@@ -121,31 +120,71 @@ async def to_run(pilot: Pilot[Any], scene: Scene) -> None:
     await pilot.pause()
 
 
-LOOKS: dict[str, tuple[str, dict[str, str], bool]] = {
-    "dark": ("lavender", {}, False),
-    "light": ("lavender-light", {}, False),
-    "colour-blind": ("colour-blind", {}, False),
-    "ansi": ("ansi-dark", {}, False),
-    "no-colour": ("lavender", {"NO_COLOR": "1"}, False),
-    "ascii": ("lavender", {}, True),
+# What is put on while the app runs, and what it is started with.
+THEMES = {"dark": "lavender", "light": "lavender-light", "colour-blind": "colour-blind", "ansi": "ansi-dark"}
+STARTED: dict[str, tuple[tuple[str, ...], dict[str, str], bool]] = {
+    "themes": (tuple(THEMES), {}, False),
+    "no-colour": (("no-colour",), {"NO_COLOR": "1"}, False),
+    "ascii": (("ascii",), {}, True),
 }
+_LOOKED_AT: tuple[Page, ...] = (("list", ()), ("run", ("enter",)), ("loss", ("3",)), ("resume", ("r",)))
+_QUICK = ("failed", MIDDLE)  # kept as they are, the others packed
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_every_look_is_as_recorded(play: Play, home: Path, look: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scene = snapshot_roots.failed(home)
-    theme, env, is_ascii = LOOKS[look]
+def _looked_at() -> Iterator[Any]:
+    for state in SCENES:
+        for size in (SMALL, MIDDLE, LARGE):
+            marks = () if (state, size) == _QUICK else (pytest.mark.long,)
+            yield pytest.param(state, size, marks=marks, id=f"{state}-{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("started", STARTED)
+@pytest.mark.parametrize(("scene", "size"), [*_looked_at()], indirect=["scene"])
+async def test_every_look_is_as_recorded(
+    play: Play,
+    scene: Scene,
+    size: tuple[int, int],
+    started: str,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    state = request.node.callspec.params["scene"]
+    names, env, is_ascii = STARTED[started]
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    async with play(scene.root, size=MIDDLE, look=Look(theme=theme, ascii=is_ascii)) as pilot:
+    is_quick = (state, size) == _QUICK
+    of_run = (_LOOKED_AT if is_quick else _LOOKED_AT[:-1]) if scene.run else _LOOKED_AT[:1]
+    async with play(scene.root, size=size, look=Look(ascii=is_ascii)) as pilot:
         await to_run(pilot, scene)
-        for title, keys in (("list", ()), ("run", ("enter",)), ("resume", ("r",))):
+        for title, keys in of_run:
             await press(pilot, *keys)
             await settle(pilot)
-            told: list[str] = []
-            await until(pilot, lambda told=told, title=title: _same(pilot, f"{look}-{title}", told), f"{title}, {told}")
+            for name in names:
+                pilot.app.theme = THEMES.get(name, "lavender")
+                await pilot.pause()
+                file = f"{name}-{title}.svg" if is_quick else f"looks/{state}-{size[0]}x{size[1]}-{name}-{title}.svgz"
+                await _is_recorded(pilot, file, scene)
 
 
-def _same(pilot: Pilot[Any], name: str, told: list[str]) -> bool:
-    told[:] = [compare_picture(pilot, name)]
-    return not told[0]
+async def _is_recorded(pilot: Pilot[Any], file: str, scene: Scene) -> None:
+    told: list[str] = []
+
+    def is_same() -> bool:
+        told[:] = [compare_picture(pilot, file, [scene.process] if scene.process else [])]
+        return not told[0]
+
+    await until(pilot, is_same, f"{file}, {told}")
+
+
+def test_no_picture_is_left_over() -> None:
+    """Each was looked at by the test above, if all of it is run."""
+    wanted = {
+        f"{state}-{size[0]}x{size[1]}-{name}-{title}.svgz"
+        for state in SCENES
+        for size in (SMALL, MIDDLE, LARGE)
+        if (state, size) != _QUICK
+        for names, _, _ in STARTED.values()
+        for name in names
+        for title, _ in _LOOKED_AT[: 1 if state == "empty" else -1]
+    }
+    assert {file.name for file in (PLACE / "looks").iterdir()} == wanted
