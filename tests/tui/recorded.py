@@ -1,7 +1,7 @@
 """Screens compared with recorded ones, as text and as pictures; what differs by the minute or machine is evened out.
 
-`LAVENDER_TUI_UPDATE_SNAPSHOTS=1 pytest -m "long or not long" tests/tui/test_snapshots.py` records them anew. Look at what changed (`git diff`
-for the texts, a browser for the pictures) before it is committed.
+`LAVENDER_TUI_UPDATE_SNAPSHOTS=1 pytest -m "long or not long" tests/tui/test_snapshots.py` records them anew. Look at
+what changed (`git diff` for the texts, a browser for the pictures) before it is committed.
 """
 
 from __future__ import annotations
