@@ -166,14 +166,12 @@ async def test_every_look_is_as_recorded(
                 await _is_recorded(pilot, file, scene)
 
 
-async def _is_recorded(pilot: Pilot[Any], file: str, scene: Scene) -> None:
-    told: list[str] = []
-
-    def is_same() -> bool:
-        told[:] = [compare_picture(pilot, file, [scene.process] if scene.process else [])]
-        return not told[0]
-
-    await until(pilot, is_same, f"{file}, {told}")
+async def _is_recorded(pilot: Pilot[Any], file: str, scene: Scene, seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while told := compare_picture(pilot, file, [scene.process] if scene.process else []):
+        if time.monotonic() > deadline:
+            pytest.fail(f"{file}:\n{told}")
+        await pilot.pause(0.05)
 
 
 def test_no_picture_is_left_over() -> None:
