@@ -169,22 +169,29 @@ _GROUND = re.compile(r'<rect fill="([^"]+)" x="([\d.]+)" y="([\d.]+)" width="([\
 
 
 def _even_rows(lines: Sequence[str], pids: Sequence[int]) -> Iterator[str]:
-    """A row of which something is evened out is one piece, in the ink of its beginning: what follows moved."""
+    """Neighbours of one ink in one piece, however they were drawn. A row of which something is evened out is one piece
+    in the ink of its beginning: what follows moved."""
     for y, group in groupby(lines, lambda line: found[3] if (found := _NODE.fullmatch(line)) else None):
-        nodes = list(group)
         if y is None:
-            yield from nodes
+            yield from group
             continue
-        row = ""
-        for node in nodes:
-            _, x, _, body = _NODE.fullmatch(node).groups()  # type: ignore[union-attr]
-            row = row.ljust(round(float(x) / CELL)) + html.unescape(body).replace("\xa0", " ")
-        if evened(row, pids) == row.rstrip():
-            yield from nodes
-        else:
-            ink = nodes[0].split('"')[1]
-            words = html.escape(evened(row, pids), quote=False).replace(" ", "\xa0")
-            yield f'<text class="{ink}" x="0" y="{y}">{words}</text>'
+        row, pieces = "", []
+        for node in group:
+            ink, x, _, body = _NODE.fullmatch(node).groups()  # type: ignore[union-attr]
+            start, words = round(float(x) / CELL), html.unescape(body).replace("\xa0", " ")
+            row = row.ljust(start) + words
+            if pieces and pieces[-1][0] == ink:
+                pieces[-1][2] = pieces[-1][2].ljust(start - pieces[-1][1]) + words
+            elif words.strip():
+                pieces.append([ink, start, words])
+        if (even := evened(row, pids)) != row.rstrip():
+            pieces = [[pieces[0][0], 0, even]]
+        for ink, start, words in pieces:
+            kept = words.strip()
+            start += len(words) - len(words.lstrip())
+            shown = html.escape(kept, quote=False).replace(" ", "\xa0")
+            size = f'x="{start * CELL:.5g}" y="{y}" textLength="{len(kept) * CELL:.5g}"'
+            yield f'<text class="{ink}" {size}>{shown}</text>'
 
 
 def _together(lines: Sequence[str]) -> Iterator[str]:
