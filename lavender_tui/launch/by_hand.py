@@ -114,12 +114,8 @@ class _Stopping:
         """Those that live, with what they have started since; what was seen below them once stays theirs."""
         found = {one.pid: one.start_ticks for one in self.left if one.is_alive}
         for pid in list(found):
-            below = identity.descendants(pid)
-            found.update((child, ticks) for child, ticks in below if not self._is_of_another(child))
+            found.update(identity.descendants_of_run(pid, [self.run_dir]))
         self.left = [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in found.items() if pid != os.getpid()]
-
-    def _is_of_another(self, pid: int) -> bool:
-        return identity.is_of_another_run(identity.raw_environment(pid), [self.run_dir])
 
     def _kill(self) -> None:
         deadline = time.monotonic() + KILL_PATIENCE

@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lavender_tui.launch import identity
 from lavender_tui.model.secrets import NOT_RECORDED, looks_secret, without_secrets
 
 if TYPE_CHECKING:
     from lavender_tui.launch.record import LaunchRecord
     from lavender_tui.launch.seen import Seen
 
-__all__ = ["NOT_RECORDED", "clean_environment", "not_recorded", "recorded", "restored", "set_by_us"]
+__all__ = ["NOT_RECORDED", "clean_environment", "not_recorded", "outside_of_runs", "recorded", "restored", "set_by_us"]
 
 # How libraries behave: what a resume without it would do otherwise than the run before.
 _BEHAVIOUR = re.compile(
@@ -38,7 +39,7 @@ DERIVED = frozenset(
     ("OMP_NUM_THREADS", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "LANCEDB_PERM_BUILDER_MEMORY_LIMIT", "PYTHONUNBUFFERED")
 )
 _OF_ANOTHER_RUN = re.compile(
-    "LAVENDER_(RUN_ID|RUN_DIR|RESUME_PLAN)|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME"
+    "LAVENDER_(RUN_ID|RUN_DIR|RESUME_PLAN|OUTSIDE)|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME"
 )
 LONGEST_VALUE = 4096  # characters; a longer one is no setting
 
@@ -46,6 +47,11 @@ LONGEST_VALUE = 4096  # characters; a longer one is no setting
 def clean_environment() -> dict[str, str]:
     """This process's environment without what makes a process part of another run, or one rank of another group."""
     return {name: value for name, value in os.environ.items() if not _OF_ANOTHER_RUN.fullmatch(name)}
+
+
+def outside_of_runs() -> dict[str, str]:
+    """For a supervisor or a keeper: the clean environment, and the word that no run's end is its own."""
+    return {**clean_environment(), identity.OUTSIDE: "1"}
 
 
 def recorded(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -90,10 +90,8 @@ def all_processes() -> dict[int, tuple[str, int, int]]:
 
 def descendants(ancestor: int) -> list[tuple[int, int]]:
     """(pid, start ticks) of every living process below `ancestor`, in whatever session or group it is."""
-    children: dict[int, list[int]] = {}
     processes = all_processes()
-    for pid, (_, parent, _) in processes.items():
-        children.setdefault(parent, []).append(pid)
+    children = _children(processes)
     found, todo = [], [ancestor]
     while todo:
         for pid in children.get(todo.pop(), ()):
@@ -101,6 +99,13 @@ def descendants(ancestor: int) -> list[tuple[int, int]]:
             if processes[pid][0] not in "ZXx":
                 found.append((pid, processes[pid][2]))
     return found
+
+
+def _children(processes: dict[int, tuple[str, int, int]]) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for pid, (_, parent, _) in processes.items():
+        children.setdefault(parent, []).append(pid)
+    return children
 
 
 def raw_environment(pid: int) -> list[bytes]:
@@ -113,6 +118,8 @@ def raw_environment(pid: int) -> list[bytes]:
 
 
 RUN_ID, RUN_DIR = "LAVENDER_RUN_ID", "LAVENDER_RUN_DIR"
+# In the environment of supervisors and keepers, though a training started them: they are of no run, and outlive it.
+OUTSIDE = "LAVENDER_OUTSIDE"
 
 
 def variable(environment: Sequence[bytes], name: str) -> str | None:
@@ -122,13 +129,35 @@ def variable(environment: Sequence[bytes], name: str) -> str | None:
 
 
 def is_of_another_run(environment: Sequence[bytes], own: Iterable[str]) -> bool:
-    """Does it name the directory of another run than `own`, which are the names of one?
+    """Does it name the directory of another run than `own`, which are the names of one, or say that it is of none?
 
     The id alone doesn't tell: a training that starts another training passes its own on. A process that names no
     directory is of no other run.
     """
+    if variable(environment, OUTSIDE) is not None:
+        return True
     named = variable(environment, RUN_DIR)
     return named is not None and not any(is_same_directory(named, one) for one in own)
+
+
+def descendants_of_run(ancestor: int, own: Sequence[str]) -> list[tuple[int, int]]:
+    """Those `descendants` that are of the run called `own`: not those of another run, nor what these have started.
+
+    What lies below another run's process may have an environment that names nothing; it is of this run only where it
+    names it.
+    """
+    processes = all_processes()
+    children = _children(processes)
+    found, todo = [], [(pid, False) for pid in children.get(ancestor, ())]
+    while todo:
+        pid, is_below_others = todo.pop()
+        environment = raw_environment(pid)
+        names_none = is_below_others and variable(environment, RUN_DIR) is None
+        is_others = names_none or is_of_another_run(environment, own)
+        todo += [(child, is_others) for child in children.get(pid, ())]
+        if not is_others and processes[pid][0] not in "ZXx":
+            found.append((pid, processes[pid][2]))
+    return found
 
 
 def is_same_directory(one: str, other: str) -> bool:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 
 from lavender_tui.launch import identity, journal
-from lavender_tui.launch.record import ProcessId
+from lavender_tui.launch.living import names_of
+from lavender_tui.launch.record import ProcessId, read_launch
 from lavender_tui.launch.stopping import CannotStop, StopOutcome
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.text import plural
@@ -28,19 +29,20 @@ def end_left_over(
     since = time.monotonic()
     left = [ProcessId(pid=one.pid, start_ticks=one.start_ticks) for one in shown]
     _refuse_others(run_dir, left)
-    left = _with_children(left)
+    names = names_of(run_dir, read_launch(run_dir))
+    left = _with_children(names, left)
     for signum in (signal.SIGKILL,) if kill else (signal.SIGTERM, signal.SIGCONT):
         _send(left, signum)
     killed = kill
     while left and time.monotonic() < since + (0.0 if kill else grace):
         time.sleep(TICK)
-        left = _with_children(left)
+        left = _with_children(names, left)
     deadline = time.monotonic() + KILL_PATIENCE
     while left and time.monotonic() < deadline:
         killed = True
         _send(left, signal.SIGKILL)
         time.sleep(TICK)
-        left = _with_children(left)
+        left = _with_children(names, left)
     pids = [one.pid for one in shown]
     journal.note(
         journal.root_of(run_dir), "left-overs ended", run=run_dir, who=journal.person(), pids=pids, killed=killed
@@ -48,11 +50,11 @@ def end_left_over(
     return _outcome(len(shown), left, killed, time.monotonic() - since)
 
 
-def _with_children(processes: Sequence[ProcessId]) -> list[ProcessId]:
-    """Those that live, and all below them; never this process."""
+def _with_children(names: Sequence[str], processes: Sequence[ProcessId]) -> list[ProcessId]:
+    """Those that live, and what of the run is below them; never this process."""
     found = {one.pid: one.start_ticks for one in processes if one.is_alive}
     for pid in list(found):
-        found.update(identity.descendants(pid))
+        found.update(identity.descendants_of_run(pid, names))
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in found.items() if pid != os.getpid()]
 
 

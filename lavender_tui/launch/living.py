@@ -58,18 +58,17 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
 
     That is: the recorded leader, everything below it, and each process that was started with this run's LAVENDER_RUN_ID
     (or, where there is no record, LAVENDER_RUN_DIR) in its environment. Never this process or one above it, nor what
-    names another run's directory in its environment: a training may start another one, which inherits the id.
+    names another run's directory in its environment, nor what is below that: a training may start another one, which
+    inherits the id.
     """
     found: dict[int, int] = {}
     leader = record.leader if record is not None and record.is_here else None
     if leader is not None and leader.is_alive and record is not None and is_vouched_for(run_dir, record, leader):
         names = names_of(run_dir, record)
-        below = dict(identity.descendants(leader.pid))
-        others = [pid for pid in below if identity.is_of_another_run(identity.raw_environment(pid), names)]
-        found = {leader.pid: leader.start_ticks} | {pid: below[pid] for pid in below if pid not in others}
+        found = {leader.pid: leader.start_ticks} | dict(identity.descendants_of_run(leader.pid, names))
     found.update(_by_environment(run_dir, record))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
-    spared = {supervisor, *_this_process_and_above()}
+    spared = {supervisor, *this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
 
 
@@ -150,7 +149,7 @@ def _says_so(environment: Sequence[bytes], run_dir: str, record: LaunchRecord | 
     return not identity.is_of_another_run(environment, names_of(run_dir, record))
 
 
-def _this_process_and_above() -> set[int]:
+def this_process_and_above() -> set[int]:
     """A shell started from a run's process carries its environment: whoever stops the run there must survive it."""
     pid, chain = os.getpid(), set()
     while pid > 0 and pid not in chain:

@@ -186,7 +186,7 @@ def _run_supervisor(run_dir: str, order: dict[str, Any]) -> dict[str, Any]:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=(writes,),
-            env=environment.clean_environment(),
+            env=environment.outside_of_runs(),
         )
     except OSError as error:
         os.close(reads)

@@ -231,6 +231,7 @@ class _Child:
             os.chdir(cwd)
             what, argv = "exec", self._order["argv"]
             environment = {**os.environ, **self._order.get("env", {})}
+            environment.pop(identity.OUTSIDE, None)
             environment["PWD"] = cwd
             os.execvpe(argv[0], argv, environment)
         except OSError as error:
@@ -418,10 +419,9 @@ class _Supervised:
             self.killed |= _send(pid, ticks, signal.SIGKILL)
 
     def below(self) -> list[tuple[int, int]]:
-        """What the training has started and lives; what names another run's directory is a training of its own."""
+        """What the training has started and lives, but for other trainings, their supervisors and keepers."""
         own = (self.run_dir, self.order.get("env", {}).get(identity.RUN_DIR) or self.run_dir)
-        found = identity.descendants(os.getpid())
-        return [one for one in found if not identity.is_of_another_run(identity.raw_environment(one[0]), own)]
+        return identity.descendants_of_run(os.getpid(), own)
 
     def error(self, code: int) -> str | None:
         from lavender_tui.launch import cause

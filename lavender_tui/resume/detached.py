@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
 from lavender_tui.launch import journal, keepers
-from lavender_tui.launch.environment import clean_environment
+from lavender_tui.launch.environment import outside_of_runs
 from lavender_tui.model.text import clean
 from lavender_tui.resume.keeper import Limits
 
@@ -49,7 +49,7 @@ def keep_detached(run_dir: str, limits: Limits, command: Sequence[str] = ()) -> 
             stdout=descriptor,
             stderr=descriptor,
             start_new_session=True,
-            env=clean_environment(),
+            env=outside_of_runs(),
         )
     except OSError as error:
         raise LaunchFailed(f"the keeper can't be started ({error.strerror or error})", where=sys.executable) from error

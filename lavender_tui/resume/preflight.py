@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch.arguments import Kind, parse
-from lavender_tui.launch.living import is_alive
+from lavender_tui.launch.living import is_alive, this_process_and_above
 from lavender_tui.launch.locks import who_resumes
 from lavender_tui.launch.rendezvous import why_taken
 from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.job import words as job_words
 from lavender_tui.model.plan import Check, Policy, Verdict
-from lavender_tui.model.run import LiveProcess
+from lavender_tui.model.run import LiveProcess, Run
 from lavender_tui.model.start import is_training_over, stage_after
 from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.resume.checkpoint_checks import checkpoint_checks
@@ -134,7 +134,7 @@ def _source(it: Situation) -> list[Check]:
         pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in run.processes[:6])
         what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
         verdict = warn if it.options.though_alive else refuse
-        checks.append(verdict("source.alive", what, pids, "stop it first: `lavender-tui stop`"))
+        checks.append(verdict("source.alive", what, pids, _what_ends_it(run)))
     elif run is not None and run.end is None and (run.elsewhere or (run.job and run.job.unasked)):
         checks.append(
             warn("source.alive", f"whether the old run lives can't be seen: {text.clean(run.state_reason)}", where)
@@ -144,6 +144,13 @@ def _source(it: Situation) -> list[Check]:
     if run is not None and run.leftovers:
         checks.append(_leftovers(run.leftovers, is_forced=it.options.though_alive))
     return [*checks, _lock(it), *_followers(it)]
+
+
+def _what_ends_it(run: Run) -> str:
+    """A script that resumes its own run as its last act would wait for itself."""
+    if this_process_and_above() & {process.pid for process in run.processes}:
+        return "this command is a part of it: `lavender-tui supervise RUN --detach` resumes it after its end"
+    return "stop it first: `lavender-tui stop`"
 
 
 def _lock(it: Situation) -> Check:

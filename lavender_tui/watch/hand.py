@@ -227,7 +227,7 @@ def _with_all_below(top: int, run_dir: str) -> Iterable[tuple[int, int]]:
     """The process and what it has started, but for what is of another run, and never this process or one above it."""
     spared = {os.getpid(), *_above(os.getpid())}
     ticks = identity.start_ticks(top)
-    every = [*([(top, ticks)] if ticks is not None else []), *identity.descendants(top)]
+    every = [*([(top, ticks)] if ticks is not None else []), *identity.descendants_of_run(top, [run_dir])]
     return [one for one in every if one[0] not in spared and not _is_of_another(one[0], run_dir)]
 
 
