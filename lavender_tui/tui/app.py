@@ -146,6 +146,8 @@ class LavenderApp(Orderly, AnnouncingApp):
             return
         if self.snapshot is None:
             self.call_after_refresh(self._painted)
+        if not gc.isenabled() and not all(run.is_unread for run in message.snapshot.runs[:1]):
+            self.call_after_refresh(self._all_seen)
         if len(message.snapshot.runs) > 2 * self._frozen or not message.snapshot.is_complete:
             # Thousands of runs stay; a collector that looks through them all takes a third of a second, at any key.
             self._frozen = len(message.snapshot.runs)
@@ -161,10 +163,14 @@ class LavenderApp(Orderly, AnnouncingApp):
 
     def _painted(self) -> None:
         """The first rows are on the screen."""
-        gc.enable()  # off since the start: see tui/start.py
         self.feed.go_on()
 
+    def _all_seen(self) -> None:
+        """What is imported for the first looks is imported, and what they showed is on the screen."""
+        gc.enable()  # off since the start: see tui/start.py
+
     def on_watch_failed(self, message: WatchFailed) -> None:
+        self._all_seen()
         for screen in self.screen_stack:
             if isinstance(screen, RunsScreen):
                 screen.show_trouble(message.reason)

@@ -94,19 +94,22 @@ class Feed:
             if (names := names_under(self._roots)).runs:
                 self._deliver(names)
             self._may_go_on.wait(FRAME_SECONDS)
-            self._watch()
+            self._watch(names)
         except (LavenderError, OSError, ImportError) as error:
             self._send(WatchFailed(str(error)))
 
-    def _watch(self) -> None:
+    def _watch(self, names: FirstLook) -> None:
+        from lavender_tui.tui.first_look import look, newest_of
+        from lavender_tui.watch.index import Index
+
+        index = Index()
+        if names.runs:
+            self._deliver(newest_of(names, index))
         # the pane says it with the next rows, and the loop, which would import it then, isn't the place to
         import lavender_tui.tui.outlook
         import lavender_tui.tui.stop_choices
         import lavender_tui.tui.widgets.curve  # noqa: F401
-        from lavender_tui.tui.first_look import look
-        from lavender_tui.watch.index import Index
 
-        index = Index()
         self._deliver(look(self._roots, index))
         from lavender_tui.watch.observe import Watcher
 

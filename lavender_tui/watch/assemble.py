@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 
@@ -31,7 +30,7 @@ from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.hand_ends import ended_by, stop_by_hand_of
 from lavender_tui.watch.index import Index
 from lavender_tui.watch.keeping import keeper_of
-from lavender_tui.watch.listing import Found, Listing
+from lavender_tui.watch.listing import Found, Listing, name_order
 from lavender_tui.watch.metrics import METRICS_NAME, MetricsTail
 from lavender_tui.watch.proving import proof_of
 from lavender_tui.watch.records import Papers
@@ -41,8 +40,6 @@ from lavender_tui.watch.unseen import unseen_end
 
 MAX_SHOWN_WARNINGS = 12
 NEWEST_TRIES = 3  # how many cut or foreign files are passed in the first pass, looking for one that is whole
-
-_NUMBERS = re.compile(r"[0-9]+")
 
 MayRead = Callable[[], bool]
 
@@ -196,7 +193,7 @@ def read_checkpoints(
     ignored: list[str] = []
     parts = {format: list(names) for format, names in listing.parts.items()}
     tries = 0 if must_read_newest else NEWEST_TRIES
-    for found in sorted(listing.found, key=_name_order, reverse=True):
+    for found in sorted(listing.found, key=name_order, reverse=True):
         checkpoint = index.known(found.path, found.facts, found.companions)
         if checkpoint is None and (tries < NEWEST_TRIES or may_read()):
             checkpoint = index.get(found.path, found.facts, found.companions)
@@ -237,14 +234,6 @@ def is_pending(run: Run) -> bool:
 def is_unsettled(run: Run) -> bool:
     """Is some checkpoint of the run being written, so that it has to be judged again as time passes?"""
     return any(one.wholeness is Wholeness.WRITING for one in run.checkpoints)
-
-
-def _name_order(found: Found) -> tuple[int, int, int]:
-    """Before anything is read: by the save_count of the name, else by its last number, else by time."""
-    _, save_count = parse_name(found.name)
-    numbers = _NUMBERS.findall(found.name)
-    last = int(numbers[-1]) if numbers and len(numbers[-1]) < 19 else -1
-    return (save_count if save_count is not None else -1, last, found.facts.mtime_ns)
 
 
 def _is_part(found: Found, checkpoint: Checkpoint) -> bool:

@@ -13,7 +13,7 @@ from lavender_tui.checkpoints import is_checkpoint_name as _is_checkpoint_name
 from lavender_tui.checkpoints.names import first_of_ranks, rank_stem, stem_of
 from lavender_tui.checkpoints.parts import Family, family_of_name
 from lavender_tui.launch.files import LOCK
-from lavender_tui.model.checkpoint import FileFacts
+from lavender_tui.model.checkpoint import FileFacts, parse_name
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Companions
 
@@ -21,6 +21,7 @@ DOCUMENT_NAMES = ("launch.json", "stop.json", "exit.json", "resume.json", "reque
 ACTIVITY_NAMES = ("metrics.jsonl", "train.log")
 MAX_ENTRIES = 50_000  # of one directory; more is said, not walked
 is_checkpoint_name = lru_cache(maxsize=1 << 16)(_is_checkpoint_name)  # every look asks for the same names again
+_NUMBERS = re.compile(r"[0-9]+")
 _RANK_DIRECTORY = re.compile(r"rank[_-]?[0-9]+", re.IGNORECASE)
 
 
@@ -150,6 +151,14 @@ def _take_entry(
             beside.append((name, info.st_size, info.st_mtime_ns))
             if stat.S_ISREG(info.st_mode) and first_of_ranks(name) is not None:
                 firsts.append(Found(name, entry.path, FileFacts.of(info)))
+
+
+def name_order(found: Found) -> tuple[int, int, int]:
+    """Before anything is read: by the save_count of the name, else by its last number, else by time."""
+    _, save_count = parse_name(found.name)
+    numbers = _NUMBERS.findall(found.name)
+    last = int(numbers[-1]) if numbers and len(numbers[-1]) < 19 else -1
+    return (save_count if save_count is not None else -1, last, found.facts.mtime_ns)
 
 
 def _link_warning(entry: os.DirEntry[str]) -> str | None:

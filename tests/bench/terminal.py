@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -27,9 +26,12 @@ class Terminal:
         self.started = time.perf_counter()
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
+            os.nice(5)  # or it works on while the one who reads waits for a processor, and what comes after counts too
             os.environ.update({"TERM": "xterm-256color", "COLORTERM": "truecolor"})
             os.environ.update({"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache)})
-            os.execv(sys.executable, [sys.executable, "-c", *arguments])
+            # An environment of its own: readline, whoever imported it, sets LINES and COLUMNS behind Python's back,
+            # and they beat the terminal's size.
+            os.execve(sys.executable, [sys.executable, "-c", *arguments], os.environ)
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
     def wait_for(self, text: bytes, seconds: float = 60.0) -> float:
@@ -42,12 +44,8 @@ class Terminal:
         return time.perf_counter()
 
     def cpu_seconds(self) -> float:
-        """What the program has used of the processors so far, all its threads together, to the nanosecond."""
-        spent = 0
-        for task in os.listdir(f"/proc/{self.pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{self.pid}/task/{task}/schedstat") as times:
-                spent += int(times.read().split()[0])
-        return spent / 1e9
+        """What the program has used of the processors so far, all its threads together, those that ended too."""
+        return time.clock_gettime(~self.pid << 3 | 2)  # as clock_getcpuclockid(3) makes it for Linux
 
     def read_for(self, seconds: float) -> bytes:
         """What is written within that time."""

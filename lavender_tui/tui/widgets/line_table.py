@@ -239,14 +239,18 @@ class LineTable(ScrollView, can_focus=True):
         self._lines = kept
 
     def _refresh_cells(self, index: int, before: Mapping[str, Cell], now: Mapping[str, Cell]) -> bool:
-        """Repaint what differs of a line that stays where it is; does anything? Over ssh a cell is a tenth of it."""
-        left, differs = self.MARGIN, False
+        """Repaint a line that stays where it is from the first to the last cell that differs; does any?
+
+        Over ssh a cell is a part of what its line costs.
+        """
+        left, first, end = self.MARGIN, -1, 0
         for column, room in self._layout:
             if before.get(column.key) != now.get(column.key):
-                differs = True
-                self.refresh(Region(left, index + HEAD - self.scroll_offset.y, room, 1))
+                first, end = left if first < 0 else first, left + room
             left += room + GAP
-        return differs
+        if first >= 0:
+            self.refresh(Region(first, index + HEAD - self.scroll_offset.y, end - first, 1))
+        return first >= 0
 
     def go_to(self, key: str) -> bool:
         """Put the cursor on a row; False if there is no such row."""

@@ -162,7 +162,7 @@ def passing_cells(run: Run, now: float) -> Mapping[str, Cell]:
     """Those that say something else a moment later."""
     ink = "" if run.state in _ALIVE and not run.is_unread else "quiet"
     cells = {"started": _since(run.started_at, now, "quiet")}
-    if not run.is_unread:
+    if not run.is_unread or run.newest is not None:
         cells["saved"] = _since(ages.last_save(run), now, ink)
     if (stopping := stopping_words(run, now)) is not None:
         cells["why"] = Cell(stopping, "warn")
@@ -173,7 +173,8 @@ def lasting_cells(row: ListRow, is_marked: bool) -> Mapping[str, Cell]:
     """Those that say the same as long as the run does."""
     run, newest = row.run, row.run.newest
     if run.is_unread:
-        return {"name": _name(row, is_marked), **_UNREAD}
+        known = {**_progress(run, newest), "left": _WAITING["left"]} if newest else {}
+        return {"name": _name(row, is_marked), **_UNREAD, **known}
     trend = series.trend((point.loss for point in run.losses), _TREND_WIDTH)
     return {
         "name": _name(row, is_marked),
