@@ -300,10 +300,9 @@ def _find_or_raise(record: LaunchRecord, what: str) -> int:
     is_sure = False
     while time.monotonic() < deadline:
         try:
-            if (job_id := find_by_name(record.slurm.name)) is not None:
+            if (job_id := find_by_name(record.slurm)) is not None:
                 return job_id
-            # It answered, and knows no such job; but another cluster may.
-            is_sure = record.slurm.cluster in (None, answering_cluster())
+            is_sure = True  # it answered, and knows no such job
         except ControllerAway:
             is_sure = False
         time.sleep(1.0)

@@ -46,22 +46,38 @@ class NotInstalled(ControllerAway):
 def ask(jobs: Iterable[SlurmJob], *, timeout: float = TIMEOUT_SECONDS) -> dict[SlurmJob, Job]:
     """What is known of the jobs; those that Slurm doesn't know are left out.
 
-    Another user's job, and one of another cluster than the one that answers here, is not asked for: a number says
-    nothing there. `Job.unasked` says so. Raises ControllerAway where the queue can't be asked.
+    Another user's job is not asked for, and one of another cluster than the one that answers here only there: a number
+    means nothing elsewhere. `Job.unasked` says why nothing is known. Raises ControllerAway where the queue of the own
+    cluster can't be asked.
     """
-    jobs = list(jobs)
-    told = {job: Job(job_id=job.job_id, unasked=why) for job in jobs if (why := _why_unasked(job, timeout)) is not None}
-    wanted = [job for job in jobs if job not in told]
-    if not wanted:
-        return told
-    by_id, by_name = _both_ways(_queue(timeout))
+    told, by_cluster = {}, dict[str | None, list[SlurmJob]]()
+    for job in jobs:
+        if job.uid is not None and job.uid != os.getuid():
+            why = f"it belongs to {_user(str(job.uid))}, and only own jobs are asked for"
+            told[job] = Job(job_id=job.job_id, unasked=why)
+        else:
+            by_cluster.setdefault(cluster_to_name(job, timeout), []).append(job)
+    for cluster, wanted in by_cluster.items():
+        try:
+            told.update(_ask_cluster(cluster, wanted, timeout))
+        except ControllerAway:
+            if cluster is None:
+                raise
+            why = f"it is of cluster {clean(cluster, 60)}, which can't be asked from here"
+            told.update({job: Job(job_id=job.job_id, cluster=cluster, unasked=why) for job in wanted})
+    return told
+
+
+def _ask_cluster(cluster: str | None, wanted: Sequence[SlurmJob], timeout: float) -> dict[SlurmJob, Job]:
+    told = {}
+    by_id, by_name = _both_ways(_queue(timeout, cluster))
     for job in wanted:
         found = by_id.get(job.job_id) if job.job_id is not None else by_name.get(job.name)
         if found is not None and job.cluster in (None, found.cluster or job.cluster):
             told[job] = found
     left = {job.job_id: job for job in wanted if job not in told and job.job_id is not None}
     if left:
-        told.update({left[number]: facts for number, facts in _accounted(left, timeout).items()})
+        told.update({left[number]: facts for number, facts in _accounted(left, timeout, cluster).items()})
     return told
 
 
@@ -71,13 +87,11 @@ def _both_ways(queue: Iterable[Job]) -> tuple[dict[int | None, Job], dict[str | 
     return {job.job_id: job for job in found}, {job.name: job for job in found}
 
 
-def _why_unasked(job: SlurmJob, timeout: float) -> str | None:
-    if job.uid is not None and job.uid != os.getuid():
-        return f"it belongs to {_user(str(job.uid))}, and only own jobs are asked for"
-    here = answering_cluster(timeout) if job.cluster is not None else None
-    if here is not None and job.cluster != here:
-        return f"it is of cluster {clean(job.cluster, 60)}, and {clean(here, 60)} answers here"
-    return None
+def cluster_to_name(job: SlurmJob, timeout: float = TIMEOUT_SECONDS) -> str | None:
+    """The cluster to be named to reach the job; None for the one that answers anyway. Raises ControllerAway."""
+    if job.cluster is None or job.cluster == (answering_cluster(timeout) or job.cluster):
+        return None
+    return job.cluster
 
 
 def answering_cluster(timeout: float = TIMEOUT_SECONDS) -> str | None:
@@ -94,9 +108,10 @@ def _cluster_of(configuration: str | None, timeout: float) -> str | None:
     return found[1] if found else None
 
 
-def find_by_name(name: str) -> int | None:
+def find_by_name(wanted: SlurmJob) -> int | None:
     """The number of the own job of that name, the newest if there are several. Raises ControllerAway."""
-    ids = [job.job_id for job in _queue(TIMEOUT_SECONDS) if job.name == name and job.job_id is not None]
+    queue = _queue(TIMEOUT_SECONDS, cluster_to_name(wanted))
+    ids = [job.job_id for job in queue if job.name == wanted.name and job.job_id is not None]
     return max(ids, default=None)
 
 
@@ -114,12 +129,13 @@ def requeue_codes(configuration: str) -> frozenset[int]:
 # The queue
 
 
-def _queue(timeout: float) -> list[Job]:
+def _queue(timeout: float, cluster: str | None = None) -> list[Job]:
     """Every own job that the controller remembers."""
     mine = ("--user", str(os.getuid()), "--states=all")
-    if version() >= FIRST_FILTERED_JSON:
+    if cluster is None and version() >= FIRST_FILTERED_JSON:  # with a name of a cluster it is no JSON
         return from_json(_call(("squeue", *mine, "--json"), timeout))
-    return from_text(_call(("squeue", *mine, "--noheader", "--Format", _QUEUE_FORMAT), timeout))
+    there = (f"--clusters={cluster}",) if cluster is not None else ()
+    return from_text(_call(("squeue", *there, *mine, "--noheader", "--Format", _QUEUE_FORMAT), timeout))
 
 
 def from_text(text: str) -> list[Job]:
@@ -230,17 +246,19 @@ def _status(status: int) -> tuple[int | None, int | None]:
 # The accounting
 
 
-def _accounted(ids: Collection[int], timeout: float) -> dict[int, Job]:
+def _accounted(ids: Collection[int], timeout: float, cluster: str | None = None) -> dict[int, Job]:
     """Of jobs that have left the queue: from the accounting, else from the file of ended jobs; empty without both."""
+    there = (f"--clusters={cluster}",) if cluster is not None else ()
     words = (
         "sacct",
+        *there,
         "--noheader",
         "--parsable2",
         "--allocations",
         f"--jobs={','.join(map(str, sorted(ids)))}",
         f"--format={','.join(_ACCOUNT_FIELDS)}",
     )
-    for more in ((), ("--completion",)):
+    for more in ((), *(() if there else (("--completion",),))):
         try:
             found = from_accounting(_call((*words, *more), timeout))
         except ControllerAway:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from lavender_tui.launch import journal, slurm_living
 from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.record import ExitRecord, LaunchRecord, StopRecord, read_exit, write_exit
-from lavender_tui.launch.slurm_state import ControllerAway, query_environment
+from lavender_tui.launch.slurm_state import ControllerAway, cluster_to_name, query_environment
 from lavender_tui.launch.stopping import CannotStop, StopOutcome, announce, saves, with_warning
 from lavender_tui.model.job import Job, words
 from lavender_tui.model.text import clean
@@ -41,6 +41,8 @@ def scancel(record: LaunchRecord, signal: str | None = None) -> None:
             argv[1:1] = ["--full"]
         elif record.is_job_by_hand:
             argv[-1] += f".{record.slurm.step}"
+    if (cluster := cluster_to_name(record.slurm)) is not None:
+        argv[1:1] = [f"--clusters={cluster}"]
     try:
         done = subprocess.run(
             argv, env=query_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_SECONDS,

@@ -269,7 +269,8 @@ def _alive(facts: RunFacts) -> tuple[RunState, str]:
         return RunState.RUNNING, f"{facts.job.name} runs{where}{_asked_words(facts)}"
     owner = next((f" of user {text.clean(one.owner, 40)}" for one in facts.processes if one.owner), "")
     alone = "; its supervisor is gone" if facts.is_unsupervised else ""
-    return RunState.RUNNING, (_gone_words(facts) or _count_words(facts)) + owner + alone + _asked_words(facts)
+    job = f" in {facts.job.name}" if facts.job is not None and facts.job.state in _JOB_LIVES else ""
+    return RunState.RUNNING, (_gone_words(facts) or _count_words(facts)) + owner + job + alone + _asked_words(facts)
 
 
 def _asked_words(facts: RunFacts) -> str:

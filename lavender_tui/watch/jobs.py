@@ -62,7 +62,7 @@ class JobTable:
         if job is None or job.away_since is not None:
             return False
         if job.unasked is not None:
-            return True
+            return job.cluster is None  # another cluster may answer later, another user's job never
         return not job.is_active if job.state else self._unknown.get(path, 0) >= UNKNOWN_TIMES
 
     def _ask(self, open_: Mapping[str, _Followed]) -> None:

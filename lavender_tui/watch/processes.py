@@ -184,7 +184,7 @@ class _RunNames:
                 continue
             if record.run_id:
                 self.by_id[record.run_id] = run
-            if record.machine == here:
+            if record.machine == here and record.leader is not None:  # what Slurm starts, Slurm leads
                 self.led[run] = record
                 self.by_identity.update({(pid, ticks): (run, role) for pid, ticks, role in _members(record)})
 

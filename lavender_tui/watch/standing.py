@@ -59,8 +59,11 @@ def standing(observed: Observed, launch: LaunchRecord | None, end: EndFacts | No
     """
     processes, gone_seconds = observed.processes, observed.leader_gone_seconds
     leader = launch.leader if launch is not None and launch.machine == this_machine() else None
+    is_over = end is not None and end.ended_at is not None
+    if launch is not None and launch.leader is None and is_over:
+        return Standing((), tuple(processes))  # of a job, on the node that it ran on
     if launch is None or leader is None:
-        return _without_leader(processes, is_over=end is not None and end.ended_at is not None)
+        return _without_leader(processes, is_over=is_over)
     if any((one.pid, one.start_ticks) == (leader.pid, leader.start_ticks) for one in processes):
         has_one = launch.supervisor is None or any(one.role == "supervisor" for one in processes)
         return Standing(tuple(processes), is_unsupervised=not has_one)
@@ -68,7 +71,7 @@ def standing(observed: Observed, launch: LaunchRecord | None, end: EndFacts | No
     others = tuple(one for one in processes if one.role != "supervisor")
     again = tuple(one for one in others if is_another_start(one, launch))
     left = tuple(one for one in others if one not in again)
-    if end is not None and end.ended_at is not None:
+    if is_over:
         return Standing(again, left)  # a supervisor that has recorded the end is only on its way out
     is_recording = bool(supervisors) and (gone_seconds is None or gone_seconds < RECORDING_SECONDS)
     if is_recording and not (left and gone_seconds is None):

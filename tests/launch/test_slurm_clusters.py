@@ -55,13 +55,14 @@ def test_the_record_names_the_cluster(programs: Path, tmp_path: Path, monkeypatc
 def test_what_may_be_in_another_cluster_is_not_taken_for_unsubmitted(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is lost, and the cluster that answers knows no such job."""
+    """The answer is lost; the own cluster would know no such job, the other one doesn't answer."""
     monkeypatch.setattr(slurm, "LOOKING_SECONDS", 0.1)
     program(programs, "sbatch", "echo 'sbatch: error: Socket timed out' >&2; exit 1")
     with pytest.raises(LaunchFailed, match="nothing was submitted"):
         submitted(tmp_path)
     assert not [path for path in (tmp_path / "root").iterdir() if path.name.startswith("run-")]
     monkeypatch.setenv("SLURM_CLUSTERS", "far")
+    program(programs, "squeue", "case $1 in --clusters=far) exit 1;; esac; echo slurm 22.05.8")
     with pytest.raises(LaunchFailed, match="isn't known"):
         submitted(tmp_path)
     (run_dir,) = [path for path in (tmp_path / "root").iterdir() if path.name.startswith("run-")]

@@ -170,21 +170,25 @@ def test_a_newer_slurm_is_asked_for_json_and_an_older_one_for_text(programs: Pat
 
 
 def test_a_number_is_asked_for_where_it_means_something(programs: Path) -> None:
-    """Not of another cluster than the one that answers, not of another user."""
-    program(programs, "squeue", f"[ $1 = --version ] && echo slurm-wlm 24.11.5 || cat {DATA}/squeue-24.11.json")
-    program(programs, "scontrol", f"echo asked >>{programs}/asked; echo 'ClusterName             = lab'")
-    here, there, strangers = job(3, cluster="lab"), job(3, cluster="other"), job(3, uid=os.getuid() + 1)
-    told = ask([here, there, strangers], timeout=10)
-    assert told[here].state == "COMPLETED" and told[here].unasked is None
-    assert told[there].unasked == "it is of cluster other, and lab answers here"
+    """A job of another cluster there alone, where that can be asked; another user's nowhere."""
+    there = f"case $1 in --clusters=far) cat {DATA}/squeue-24.11.txt; exit;; --clusters=*) exit 1;; esac"
+    body = f"{there}; [ $1 = --version ] && echo slurm-wlm 24.11.5 || cat {DATA}/squeue-24.11.json"
+    program(programs, "squeue", f"echo $1 >>{programs}/asked; {body}")
+    program(programs, "scontrol", f"echo config >>{programs}/asked; echo 'ClusterName             = lab'")
+    here, lost, strangers = job(3, cluster="lab"), job(3, cluster="lost"), job(3, uid=os.getuid() + 1)
+    wrong = job(3, cluster="far")  # what answers there is a job of `lab`
+    told = ask([here, lost, strangers, wrong], timeout=10)
+    assert told[here].state == "COMPLETED" and told[here].unasked is None and wrong not in told
+    assert told[lost].unasked == "it is of cluster lost, which can't be asked from here"
     assert "only own jobs are asked for" in (told[strangers].unasked or "")
-    for one in (there, strangers):
+    for one in (lost, strangers):
         assert not told[one].state
         state, said = decide_state(RunFacts(now=2.0, has_record=True, job=facts(told[one])))
         assert state is RunState.IDLE and (told[one].unasked or "") in said
-    os.unlink(programs / "squeue")
-    assert ask([there], timeout=10)[there].unasked  # nothing else is asked for it
-    assert (programs / "asked").read_text().count("asked") == 1  # the cluster's name does not change
+    ask([lost], timeout=10)
+    asked = (programs / "asked").read_text().split()
+    assert asked.count("config") == 1  # the cluster's name does not change
+    assert asked.count("--clusters=lost") == 2 and asked.count("--user") == 1
 
 
 def test_what_fails_or_hangs_is_said_in_time(programs: Path) -> None:

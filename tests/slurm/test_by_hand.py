@@ -46,7 +46,8 @@ class Hand:
 
         def newest() -> LaunchRecord | None:
             runs = self.lab.runs()
-            if len(runs) < number or not (runs[-1] / "metrics.jsonl").exists():
+            log = runs[-1] / "metrics.jsonl" if runs else None
+            if len(runs) < number or log is None or not log.exists() or '"loss"' not in log.read_text():
                 return None
             return read_launch(str(runs[-1]))
 

@@ -39,6 +39,8 @@ def test_a_run_goes_through_its_states(lab: Lab, monkeypatch: pytest.MonkeyPatch
     lab.told(record)
     run = run_of(lab, record)
     assert run.state is RunState.RUNNING and run.job is not None and run.job.nodes in ("n1", "n2")
+    assert run.state_reason == f"1 live process in Slurm job {number}"
+    assert not run.leftovers  # its processes are seen here, on the node that it runs on
     told = {"id": number, "state": "RUNNING", "reason": None, "nodes": run.job.nodes}
     assert run_document(run)["job"] == told
     lab.cluster.run("scancel", str(number))

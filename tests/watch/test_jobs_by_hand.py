@@ -106,7 +106,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     programs.mkdir()
     calls.touch()
     bodies = {
-        "squeue": f'[ "$1" = --version ] && echo slurm-wlm 24.11.5 || cat {REAL}',
+        "squeue": f"case $1 in --version) echo slurm-wlm 24.11.5;; --clusters*) exit 1;; *) cat {REAL};; esac",
         "scontrol": "echo 'ClusterName             = lab'",
         "sacct": "exit 1",
         "scancel": "exit 0",
@@ -156,8 +156,8 @@ def test_a_job_of_another_cluster_is_unknown_and_nothing_is_cancelled(record: La
     write_launch(record.run_dir, elsewhere)
     (run,) = scan((os.path.dirname(record.run_dir),))
     assert run.state is RunState.IDLE
-    assert "it is of cluster other, and lab answers here; on gpu-07: whether it lives" in run.state_reason
-    with pytest.raises(CannotStop, match="it is of cluster other, and lab answers here"):
+    assert "it is of cluster other, which can't be asked from here; on gpu-07: whether it lives" in run.state_reason
+    with pytest.raises(CannotStop, match="it is of cluster other, which can't be asked from here"):
         stop(record.run_dir)
     assert not asked(queue) and "scancel" not in queue.read_text()
     assert not os.path.exists(os.path.join(record.run_dir, "stop.json"))
