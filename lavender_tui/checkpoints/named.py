@@ -16,6 +16,7 @@ OPTIMIZER_KEYS = (
     "optimizer_state_dict", "optimizer", "optimizer_states", "optim", "last_optimizer_state", "opt",
 )  # fmt: skip
 _MOST_NODES = 2_000_000
+_SPREAD = ("ShardedTensor", "DTensor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,16 @@ def named_tensors(tree: Tree) -> list[Named]:
                 _walk(value, words(key, 80), part, found, seen)
     _walk(tree.value, "", OTHER, found, seen)  # what is no dict
     return [*found, *_unreached(tree, found)]
+
+
+def sharded_names(tree: Tree) -> list[str]:
+    """The model's tensors that are spread over ranks (ShardedTensor, DTensor): the file holds one rank's part of each.
+
+    As they stand in a state dict, with the names that they have there.
+    """
+    model = read_fields(Content(value=tree.value, name=os.path.basename(tree.path), container=tree.container)).model
+    items = model.items() if type(model) is dict else ()
+    return [words(key, 80) for key, one in items if type(one) is Tensor and one.kind in _SPREAD]
 
 
 def _walk(top: Any, name: str, part: str, found: list[Named], seen: set[int]) -> None:

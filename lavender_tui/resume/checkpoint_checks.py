@@ -34,9 +34,10 @@ def checkpoint_checks(it: Situation) -> list[Check]:
         return checks
     contents = read_contents(one.path)
     if contents is not None:
-        checks += _prefixes(contents)
+        shards = _shards(it, contents)
+        checks += [*shards, *_prefixes(contents)]
         if it.options.next_stage is None:
-            checks += [*_fits(contents), *_groups(it, contents), *restore_checks(it, contents)]
+            checks += [*(() if shards else _fits(contents)), *_groups(it, contents), *restore_checks(it, contents)]
     return [*checks, *version_checks(it), *known_checks(it)]
 
 
@@ -126,6 +127,23 @@ def _without_prefix(name: str) -> str:
 
 def _twin(contents: Contents, bare: str) -> str:
     return text.clean(next(one for one in contents.names if one != bare and _without_prefix(one) == bare), 80)
+
+
+def _shards(it: Situation, contents: Contents) -> list[Check]:
+    """Weights that are spread over the ranks that saved them: another number of ranks can't put them together."""
+    if not contents.sharded:
+        return []
+    many = text.plural(len(contents.sharded), "tensor")
+    saved_by = it.saved_by or 0
+    what = f"the weights are one rank's shards: of {many} this file holds only its part"
+    first = (
+        f"{text.clean(contents.sharded[0], 80)} is a ShardedTensor or DTensor, as FSDP saves it"
+    )
+    remedy = "save whole weights (FSDP: StateDictType.FULL_STATE_DICT, DTensor: full_tensor())"
+    if saved_by > 1 and it.world_size != saved_by:
+        remedy = f"take world_size {saved_by}, as it was saved, and from now on {remedy}"
+        return [refuse("checkpoint.shards", f"{what}, for the {saved_by} ranks that saved it", first, remedy)]
+    return [warn("checkpoint.shards", f"{what}; each rank must load its own file", first, remedy)]
 
 
 def _meaning(prefix: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lavender_tui.checkpoints import read_tree
 from lavender_tui.checkpoints.floats import FLOATS
-from lavender_tui.checkpoints.named import MODEL, OPTIMIZER_KEYS, Named, named_tensors
+from lavender_tui.checkpoints.named import MODEL, OPTIMIZER_KEYS, Named, named_tensors, sharded_names
 from lavender_tui.checkpoints.objects import Tensor
 from lavender_tui.checkpoints.scalars import plain
 from lavender_tui.errors import UnreadableFile
@@ -44,7 +44,10 @@ class Optimizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """`parameters`: the model's tensors that an optimizer may train, a tied one once. `names`: of all its tensors."""
+    """`parameters`: the model's tensors that an optimizer may train, a tied one once. `names`: of all its tensors.
+
+    `sharded`: those of which the file holds only one rank's part.
+    """
 
     names: tuple[str, ...]
     parameters: tuple[Named, ...]
@@ -53,6 +56,7 @@ class Contents:
     scheduler_counter: int | None
     scheduler_length: tuple[str, int] | None
     has_scaler: bool
+    sharded: tuple[str, ...] = ()
 
 
 def read_contents(path: str) -> Contents | None:
@@ -75,6 +79,7 @@ def read_contents(path: str) -> Contents | None:
             ((key, length) for key in _LENGTHS if (length := _whole(scheduler.get(key))) is not None), None
         ),
         has_scaler=any(top.get(key) for key in _SCALER_KEYS),
+        sharded=tuple(sharded_names(tree)),
     )
 
 

@@ -407,3 +407,31 @@ def test_cancelling_and_nothing_to_examine(run: str) -> None:
     os.truncate(path, 100)
     proposal = proposed(path)
     assert examine(proposal) == () and examined(proposal).checks == proposal.checks
+
+
+SPREAD = """
+import sys, torch, torch.distributed as dist
+from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1] + ".store", rank=0, world_size=1)
+weight = distribute_tensor(torch.ones(8, 4), init_device_mesh("cpu", (1,)), [Shard(0)])
+moments = {"step": torch.tensor(1.0), "exp_avg": weight, "exp_avg_sq": weight}
+torch.save({
+    "model_state_dict": {"weight": weight}, "model_cfg": {}, "stage": "pretrain", "save_count": 1, "epoch": 1,
+    "optimizer_state_dict": {"state": {"weight": moments}, "param_groups": [{"lr": 1e-3, "params": ["weight"]}]},
+    "epochs": 3, "epoch_complete": False, "pretrain_loss": 2.0, "world_size": int(sys.argv[2]),
+}, sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(("saved_by", "verdict"), [(2, Verdict.REFUSE), (1, Verdict.WARN)])
+def test_one_ranks_shards_are_no_whole_weights(tmp_path: Path, saved_by: int, verdict: Verdict) -> None:
+    run = tmp_path / "run-2026-01-02_03-04-05"
+    run.mkdir()
+    path = str(run / "pretrain-10-00-00-0001.pt")
+    subprocess.run([sys.executable, "-c", SPREAD, path, str(saved_by)], check=True)
+    found = check(proposed(path, world_size=1), "checkpoint.shards")
+    assert found.verdict is verdict and "one rank's shards: of 1 tensor" in found.what
+    assert (saved_by > 1) == ("take world_size 2" in found.remedy)
+    same = proposed(path, world_size=saved_by)
+    assert check(same, "checkpoint.shards").verdict is Verdict.WARN
+    assert not [one for one in same.checks if one.id == "checkpoint.fits"], "nothing is said of what isn't there whole"
