@@ -18,8 +18,11 @@ from lavender_tui.launch import environment, fields
 from lavender_tui.launch.fields import is_system_text
 from lavender_tui.launch.files import EXIT, LAUNCH, STOP, encode, read_document, write_atomically
 from lavender_tui.launch.identity import (
+    RUN_DIR,
+    RUN_ID,
     boot_id,
     host_name,
+    is_same_directory,
     is_same_process,
     pid_namespace,
     process_stat,
@@ -424,7 +427,7 @@ def describe_this_process(
     machine, stat = this_machine(), process_stat(pid)
     job, attempt = surrounding_job() or (None, 1)
     return LaunchRecord(
-        run_id=run_id or os.environ.get("LAVENDER_RUN_ID") or new_run_id(run_dir),
+        run_id=run_id or _given_id(run_dir) or new_run_id(run_dir),
         run_dir=os.path.abspath(run_dir),
         backend="torchrun" if under_torchrun else "local",
         argv=_with_interpreter(_command_line(pid) or tuple(sys.orig_argv)),
@@ -442,6 +445,15 @@ def describe_this_process(
         slurm=job,
         attempt=attempt,
     )
+
+
+def _given_id(run_dir: str) -> str | None:
+    """The id in the environment, where this directory is named beside it: the two together tell a run's processes.
+
+    Alone it is that of an outer training, which passes it on.
+    """
+    named = os.environ.get(RUN_DIR)
+    return os.environ.get(RUN_ID) if named and is_same_directory(named, run_dir) else None
 
 
 def _with_interpreter(argv: tuple[str, ...]) -> tuple[str, ...]:

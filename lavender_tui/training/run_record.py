@@ -12,6 +12,7 @@ from typing import Any
 
 from lavender_tui.errors import UsageError
 from lavender_tui.launch import record
+from lavender_tui.launch.files import LAUNCH
 from lavender_tui.launch.run_dir import new_run_dir
 from lavender_tui.model.run import Lineage
 from lavender_tui.training.ranks import Ranks, first_does
@@ -86,8 +87,10 @@ class RunRecord:
         self._ending = Ending("ended", None)
         self._ended = False
         self._hook_before: Any = None
-        launcher_does = "LAVENDER_RUN_ID" in os.environ and run_dir in _claimed
-        self.is_ours = not launcher_does and self._write_launch(world_size, resumed_from)
+        # Every launcher writes its record before the training begins. The variables alone tell nothing: they may be
+        # inherited from an outer training.
+        is_recorded = os.path.lexists(os.path.join(run_dir, LAUNCH))
+        self.is_ours = not is_recorded and self._write_launch(world_size, resumed_from)
         if self.is_ours:
             self._hook_before, sys.excepthook = sys.excepthook, self._exception_came
             atexit.register(self._at_exit)

@@ -47,8 +47,9 @@ def test_the_launchers_directory_is_used_once(
     prepared.mkdir()
     monkeypatch.setenv("LAVENDER_RUN_DIR", str(prepared))
     monkeypatch.setenv("LAVENDER_RUN_ID", "run-1")
+    (prepared / "launch.json").write_text("{}")  # as the launcher does before the training begins
     assert manage().run_dir == str(prepared)
-    assert not (prepared / "launch.json").exists()  # the supervisor writes it
+    assert (prepared / "launch.json").read_text() == "{}"
     assert os.path.dirname(manage().run_dir) == root
 
 

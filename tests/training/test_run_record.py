@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch import start
 from lavender_tui.launch.record import end_facts, read_exit, read_launch
+from lavender_tui.launch.run_dir import new_run_dir
+from lavender_tui.model.plan import Launch
 
 SCRIPT = """
 import signal, sys, time, torch
@@ -61,6 +64,35 @@ def test_killed_it_leaves_no_end(root: str, until: Callable[..., object]) -> Non
     (run_dir,) = glob.glob(os.path.join(root, "run-*"))
     assert read_exit(run_dir) is None
     assert not read_launch(run_dir).is_alive  # type: ignore[union-attr]
+
+
+# Trains in a supervised training's place: its script starts another one, which inherits the id.
+OUTER = """
+import os, subprocess, sys
+env = {{**os.environ, **{more!r}}}
+env = {{name: value for name, value in env.items() if value}}
+done = subprocess.run([sys.executable, "-c", {inner!r}], env=env)
+sys.exit(done.returncode)
+"""
+
+
+@pytest.mark.parametrize("where", ["named", "its own"])
+def test_a_training_inside_another_has_a_record_of_its_own(
+    root: str, tmp_path: Path, until: Callable[..., object], nothing_survives: object, where: str
+) -> None:
+    """The outer one's launcher wrote the outer one's record, and knows nothing of the inner one's directory."""
+    named, outer = str(tmp_path / "inner"), new_run_dir(str(tmp_path / "outer"))
+    inner = SCRIPT.format(root=root, ending="manager.close()")
+    text = OUTER.format(more={"LAVENDER_RUN_DIR": named if where == "named" else ""}, inner=inner)
+    start(Launch(backend="local", argv=(sys.executable, "-c", text), cwd=str(tmp_path)), outer)
+    until(lambda: read_exit(outer), 60, "the end of both")
+    (run_dir,) = [named] if where == "named" else glob.glob(os.path.join(root, "run-*"))
+    ended, record, outers = read_exit(run_dir), read_launch(run_dir), read_launch(outer)
+    assert ended is not None and ended.code == 0 and record is not None and outers is not None
+    assert (record.written_by, record.run_dir, outers.written_by) == ("training", run_dir, "supervisor")
+    assert record.leader != outers.leader
+    # The id counts only beside the directory: where a process names both, they are the ones to know it by.
+    assert (record.run_id == outers.run_id) is (where == "named")
 
 
 def test_importing_it_imports_nothing_heavy() -> None:
