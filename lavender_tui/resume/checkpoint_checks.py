@@ -136,9 +136,7 @@ def _shards(it: Situation, contents: Contents) -> list[Check]:
     many = text.plural(len(contents.sharded), "tensor")
     saved_by = it.saved_by or 0
     what = f"the weights are one rank's shards: of {many} this file holds only its part"
-    first = (
-        f"{text.clean(contents.sharded[0], 80)} is a ShardedTensor or DTensor, as FSDP saves it"
-    )
+    first = f"{text.clean(contents.sharded[0], 80)} is a ShardedTensor or DTensor, as FSDP saves it"
     remedy = "save whole weights (FSDP: StateDictType.FULL_STATE_DICT, DTensor: full_tensor())"
     if saved_by > 1 and it.world_size != saved_by:
         remedy = f"take world_size {saved_by}, as it was saved, and from now on {remedy}"
