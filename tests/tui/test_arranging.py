@@ -282,6 +282,22 @@ async def test_news_that_come_while_rows_are_put_in_order_are_in_them(gate: Gate
         assert table.keys[0] == new.key
 
 
+@pytest.mark.parametrize("count", [3, MANY])
+async def test_keys_move_the_cursor_of_runs_that_came_late(count: int) -> None:
+    """While there is nothing to list, what says so stands in the table's place."""
+    app = LavenderApp(["/runs"])
+    app.feed.close()
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = app.screen_stack[0]
+        await until(pilot, lambda: screen.has_class("-empty") and screen.focused is None, "that it is looking")
+        tell(app, many(count), 1)
+        table = screen.query_one(RunTable)
+        await until(pilot, lambda: table.has_focus and len(table.keys) == count, "the table with the keys")
+        before = table.cursor_index
+        await press(pilot, "j")
+        assert table.cursor_index == before + 1
+
+
 async def test_no_match_is_said_where_the_rows_were() -> None:
     async with listed(many()) as (pilot, _, table):
         await press(pilot, "slash", *"zz[/x]")

@@ -184,6 +184,8 @@ class RunsScreen(ListView, Screen[None]):
             table.say_nothing(f"No run matches {clean(self.view.query, 60)}   esc shows all of them again")
         table.show(arrangement, self.marked)
         self.set_class(not self._runs, "-empty")
+        if self._runs and self.focused is None:
+            self.call_after_refresh(table.focus)  # it lost it while it wasn't shown
         if not self._runs:
             self.query_one(EmptyList).look()
         self._fit_pane()
