@@ -19,6 +19,7 @@ from lavender_tui.launch import command as commands
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.record import LaunchRecord, read_launch, this_machine
 from lavender_tui.launch.run_dir import try_lock
+from lavender_tui.launch.slurm_living import is_around_us
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Wholeness
 from lavender_tui.model.choosing import over_runs, run_order
@@ -152,7 +153,7 @@ def why_alive(run: Run, now: float | None = None) -> str | None:
     if run.job is not None and (run.job.is_active or run.job.away_since is not None):
         return f"{run.title} seems to live: {run.state_reason}"
     record, here = read_launch(run.path), this_machine()
-    if record is None or run.end is not None or record.machine == here:
+    if record is None or run.end is not None or record.machine == here or is_around_us(record):
         return None
     if record.host == here.host and record.boot_id != here.boot_id:
         return None

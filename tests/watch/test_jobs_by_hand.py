@@ -23,6 +23,7 @@ from lavender_tui.launch.stopping import CannotStop, stop
 from lavender_tui.model.job import Job, facts
 from lavender_tui.model.run import EndFacts, RunState
 from lavender_tui.model.state import RunFacts, decide_state
+from lavender_tui.resume import fresh
 from lavender_tui.watch.jobs import JobTable
 from lavender_tui.watch.scan import scan
 
@@ -96,6 +97,8 @@ def test_in_a_later_attempt_of_its_job_a_run_is_over(record: LaunchRecord, monke
     assert is_around_us(record) and not is_around_us(replace(record, attempt=2))
     monkeypatch.setenv("PATH", "")
     assert why_alive(record.run_dir, record) is None
+    (run,) = scan((os.path.dirname(record.run_dir),))
+    assert fresh.why_alive(run, now=record.started_at + 1) is None
     assert JobTable().ask({record.run_dir: record}, {}) == {}
 
 
