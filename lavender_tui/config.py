@@ -294,8 +294,13 @@ def overlay(settings: _Settings, values: Mapping[str, Any], *, where: str) -> tu
             try:
                 settings = replace(settings, **{name: _as(getattr(type(settings)(), name), value)})  # type: ignore[type-var]
             except ValueError:
-                notices.append(f"{where}: {name} can't be {value!r}; {before!r} is used")
+                notices.append(f"{where}: {name} can't be {value!r}; {_as_written(before)} is used")
     return settings, tuple(notices)
+
+
+def _as_written(value: Any) -> str:
+    """As it stands in the file of settings."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _as(default: Any, value: Any) -> Any:

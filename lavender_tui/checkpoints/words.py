@@ -29,7 +29,7 @@ def words(value: Any, limit: int = LONGEST_TEXT) -> str:
     if kind is float:
         return f"{value:g}" if math.isfinite(value) and abs(value) < 1e16 and value.is_integer() else repr(value)
     if kind in (bool, type(None)):
-        return str(value)
+        return str(value).lower()
     if kind is bytes:
         return f"{len(value):,} bytes"
     if kind is Tensor:
@@ -44,9 +44,9 @@ def words(value: Any, limit: int = LONGEST_TEXT) -> str:
 
 
 def tensor_words(tensor: Tensor) -> str:
-    """ "float32 [32, 16]", with what is special about it behind."""
+    """ "float32 [32, 16]", "float32 scalar", with what is special about it behind."""
     special = f" ({clean(tensor.kind, 40)})" if tensor.kind else ""
-    return f"{clean(tensor.dtype, 40)} {list(tensor.shape)}{special}"
+    return f"{clean(tensor.dtype, 40)} {list(tensor.shape) or 'scalar'}{special}"
 
 
 def _integer(value: int) -> str:
@@ -60,7 +60,7 @@ def _container_words(value: Any, limit: int) -> str:
     if kind in (list, tuple):
         if len(value) <= _SHORT_LIST and all(type(one) in (int, float, bool, str, type(None)) for one in value):
             inside = ", ".join(words(one, 40) for one in value)
-            return clean(f"[{inside}]" if kind is list else f"({inside})", limit)
+            return clean(inside if len(value) > 1 else f"{kind.__name__} of {len(value)}: {inside}".rstrip(": "), limit)
         return f"{kind.__name__} of {len(value):,}"
     if kind is dict:
         return f"dict of {len(value):,}" if value else "empty dict"

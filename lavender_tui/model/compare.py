@@ -118,11 +118,11 @@ def _differences(title: str, columns: Sequence[Mapping[str, str]]) -> Section:
 
 
 def _versions(run: Run) -> Mapping[str, str]:
-    return {name: str(value) for name, value in ((run.newest.versions if run.newest else None) or {}).items()}
+    return {name: text.value(value) for name, value in ((run.newest.versions if run.newest else None) or {}).items()}
 
 
 def _data(run: Run) -> Mapping[str, str]:
-    return {name: str(value) for name, value in ((run.newest.data if run.newest else None) or {}).items()}
+    return {name: text.value(value) for name, value in ((run.newest.data if run.newest else None) or {}).items()}
 
 
 def _command(run: Run) -> str:

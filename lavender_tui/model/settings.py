@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lavender_tui.model import text
 from lavender_tui.model.run import Run
 from lavender_tui.model.secrets import HIDDEN, looks_secret, masked
 
@@ -40,7 +41,7 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{name}.")
         else:
-            shown = str(value)[:_LONGEST]
+            shown = text.value(value)[:_LONGEST]
             yield name, HIDDEN if looks_secret(name, shown) else shown
 
 

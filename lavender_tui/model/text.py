@@ -6,13 +6,16 @@ import math
 import os
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import quote_from_bytes
 
 NONE = "–"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_MOST_PARTS = 100  # of a list that is put in words
 _MAX_MARKS = 2  # combining marks kept after one letter; more only smear over the neighbouring cells
 
 
@@ -184,6 +187,34 @@ def of(part: int | None, whole: int | None) -> str:
 
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def value(foreign: object, limit: int | None = None) -> str:
+    """A value for people, never as a programming language writes it: `none`, `true`, `0.9, 0.95`, `lr 0.1, bias false`.
+
+    Texts are shown letter for letter. Whatever it holds, no more than the first hundred parts are looked at.
+    """
+    return clean(_in_words(foreign, 0), limit)
+
+
+def _in_words(foreign: object, depth: int) -> str:
+    if foreign is None or isinstance(foreign, bool):
+        return str(foreign).lower()
+    if isinstance(foreign, int) and foreign.bit_length() > 2_000:  # Python prints no more than 4,300 digits
+        return f"a whole number of {foreign.bit_length():,} bits"
+    if isinstance(foreign, float):
+        return f"{foreign:g}" if foreign.is_integer() and abs(foreign) < 1e16 else str(foreign)
+    if depth > 3 or not isinstance(foreign, (list, tuple, Mapping)):
+        return "…" if isinstance(foreign, (list, tuple, Mapping)) else str(foreign)
+    if isinstance(foreign, Mapping):
+        parts = [f"{_in_words(name, depth + 1)} {_in_words(one, depth + 1)}" for name, one in _first(foreign.items())]
+    else:
+        parts = [_in_words(one, depth + 1) for one in _first(foreign)]
+    return ", ".join([*parts, *(["…"] if len(foreign) > len(parts) else [])]) or "nothing"
+
+
+def _first(parts: Iterable[Any]) -> Iterable[Any]:
+    return islice(parts, _MOST_PARTS)
 
 
 def strict_json(document: Any, *, indent: int | None = None) -> str:

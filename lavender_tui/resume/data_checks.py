@@ -11,7 +11,7 @@ from typing import Any
 
 from lavender_tui.model.plan import Check, Policy
 from lavender_tui.model.state_rules import passed, refuse, warn
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import clean, value
 from lavender_tui.resume.situation import Situation
 from lavender_tui.resume.table_versions import look
 
@@ -37,7 +37,7 @@ def data_checks(it: Situation) -> list[Check]:
         return [warn("data.recorded", what, remedy=_PIN)]
     checks = [passed("data.recorded", f"the rows come from {clean(_place(data), 200)}")]
     if it.policy is Policy.EXACT:
-        checks += [*_version(data), *_reading(data), *_packing(it, data), *_before(it, data), *_told(it, data)]
+        checks += [*_version(data), *_reading(it, data), *_packing(it, data), *_before(it, data), *_told(it, data)]
     return checks
 
 
@@ -63,12 +63,26 @@ def _version(data: dict[str, Any]) -> list[Check]:
     return [passed("data.version", f"the table is there at version {version}{pinned}", where)]
 
 
-def _reading(data: dict[str, Any]) -> list[Check]:
+def _reading(it: Situation, data: dict[str, Any]) -> list[Check]:
     lacking = [key for key in READING if key not in data]
     if lacking:
         what = f"not recorded: {', '.join(lacking)}; with other ones the rows come in another order"
         return [warn("data.params", what, remedy="give the dataset what the saved training gave it")]
-    return [passed("data.params", ", ".join(f"{key} {clean(data[key], 60)}" for key in READING))]
+    seed = it.set.states[0].state.get("shuffle_seed") if it.set.states else None
+    return [passed("data.params", reading_words(data, seed))]
+
+
+def reading_words(data: dict[str, Any], seed: object = None) -> str:
+    """Which rows are read in which order, in plain words: "no filter, shuffled with seed 7, all columns"."""
+    if data["shuffle"]:
+        clumps = data["shuffle_clump_size"]
+        order = "shuffled" + (f" with seed {value(seed, 20)}" if seed is not None else "")
+        order += f" in clumps of {value(clumps, 20)}" if clumps is not None else ""
+    else:
+        order = "in the table's order"
+    rows = "no filter" if data["filter"] in (None, "") else f"only rows where {value(data['filter'], 60)}"
+    columns = "all columns" if data["columns"] is None else f"columns {value(data['columns'], 60)}"
+    return f"{rows}, {order}, {columns}"
 
 
 def _packing(it: Situation, data: dict[str, Any]) -> list[Check]:
@@ -79,11 +93,11 @@ def _packing(it: Situation, data: dict[str, Any]) -> list[Check]:
     if first.mode != "packed":
         if data.get("pack_sequences") is None:
             return []
-        what = f"the record says packed into {clean(data['pack_sequences'], 20)}, the states are of single rows"
+        what = f"the record says packed into {value(data['pack_sequences'], 20)}, the states are of single rows"
         return [refuse("data.packing", what, clean(first.origin), "take another checkpoint")]
     for key in _PACKED:
         if type(data.get(key)) is int and data[key] != first.state.get(key):
-            what = f"{key} is {data[key]} in the record, {clean(first.state.get(key), 20)} in the states"
+            what = f"{key} is {data[key]} in the record, {value(first.state.get(key), 20)} in the states"
             return [refuse("data.packing", what, clean(first.origin), "take another checkpoint")]
     return []
 
@@ -97,7 +111,7 @@ def _before(it: Situation, data: dict[str, Any]) -> list[Check]:
         for key in _COMPARED:
             if key in data and key in other.data and data[key] != other.data[key]:
                 what = (
-                    f"{key} was {clean(other.data[key], 60)} at an earlier save of this epoch, {_value(data, key)} here"
+                    f"{key} was {value(other.data[key], 60)} at an earlier save of this epoch, {_value(data, key)} here"
                 )
                 return [warn("data.before", what, clean(other.path), "make sure which of them was read")]
         return []
@@ -109,9 +123,9 @@ def _told(it: Situation, data: dict[str, Any]) -> list[Check]:
     words = it.command.argv if it.command is not None else ()
     recorded = {**(it.set.states[0].state if it.set.states else {}), **data}
     checks = []
-    for key, value in _options(words):
-        if key in (*_COMPARED[:7], "num_splits", "shuffle_seed") and key in recorded and value != recorded[key]:
-            what = f"the command says {key} {clean(value, 60)}, the saved training read with {_value(recorded, key)}"
+    for key, told in _options(words):
+        if key in (*_COMPARED[:7], "num_splits", "shuffle_seed") and key in recorded and told != recorded[key]:
+            what = f"the command says {key} {value(told, 60)}, the saved training read with {_value(recorded, key)}"
             cost = "read so, rows come in another order: 137 to 164 of 1,000 twice, as many never"
             checks.append(warn("data.command", what, cost, f"take it out, or say {_value(recorded, key)}"))
     return checks
@@ -122,14 +136,14 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for place, word in enumerate(words):
         if not word.startswith("--") or len(word) < 3:
             continue
-        name, is_set, value = word[2:].partition("=")
+        name, is_set, given = word[2:].partition("=")
         if not is_set:
             following = words[place + 1] if place + 1 < len(words) else "--"
-            value = "True" if following.startswith("--") else following
+            given = "True" if following.startswith("--") else following
         key = name.replace("-", "_")
-        if key.startswith("no_") and value == "True":
-            key, value = key.removeprefix("no_"), "False"
-        yield key, _plain(value)
+        if key.startswith("no_") and given == "True":
+            key, given = key.removeprefix("no_"), "False"
+        yield key, _plain(given)
 
 
 def _plain(text: str) -> Any:
@@ -141,7 +155,7 @@ def _plain(text: str) -> Any:
 
 
 def _value(data: dict[str, Any], key: str) -> str:
-    return clean(data.get(key), 60)
+    return value(data.get(key), 60)
 
 
 def _place(data: dict[str, Any]) -> str:

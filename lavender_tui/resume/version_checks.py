@@ -31,12 +31,12 @@ def version_checks(it: Situation) -> list[Check]:
 
 
 def _libraries(recorded: dict[str, Any]) -> list[Check]:
-    pairs = [(name, str(recorded[name]), installed(name)) for name in (*_PACKAGES, "python") if name in recorded]
+    pairs = [(name, text.value(recorded[name]), installed(name)) for name in (*_PACKAGES, "python") if name in recorded]
     if not pairs:
         return []
     other = [(name, then, here) for name, then, here in pairs if _release(then) != _release(here)]
     if not other:
-        listed = ", ".join(f"{name} {text.clean(then, 40)}" for name, then, _ in pairs)
+        listed = ", ".join(f"{name} {text.value(then, 40)}" for name, then, _ in pairs)
         return [passed("checkpoint.versions", f"the same versions as then: {listed}")]
     what = "; ".join(_difference(*one) for one in other)
     costs = [COSTS[name] for name, then, here in other if name in COSTS and _is_far(then, here)]
@@ -59,10 +59,10 @@ def installed(name: str) -> str:
 
 def _difference(name: str, then: str, here: str) -> str:
     if not here:
-        return f"{name} {text.clean(then, 40)} then, none here"
+        return f"{name} {text.value(then, 40)} then, none here"
     old, new = _release(then), _release(here)
     word = "" if old is None or new is None else " (newer)" if new > old else " (older)"
-    return f"{name} {text.clean(then, 40)} then, {text.clean(here, 40)}{word} here"
+    return f"{name} {text.value(then, 40)} then, {text.value(here, 40)}{word} here"
 
 
 def _release(version: str) -> tuple[int, int, int] | None:

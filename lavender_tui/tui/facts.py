@@ -65,7 +65,7 @@ def _versions(run: Run) -> list[Line]:
     versions = (run.newest.versions if run.newest is not None else None) or {}
     if not versions:
         return []
-    return [[], [("versions", "title")], *(_pair(name, str(value)) for name, value in versions.items())]
+    return [[], [("versions", "title")], *(_pair(name, text.value(value)) for name, value in versions.items())]
 
 
 def _settings(run: Run, wanted: str) -> list[Line]:
@@ -96,7 +96,7 @@ def _plain(run: Run) -> dict[str, str]:
     """What else is worth comparing."""
     newest = run.newest
     versions = (newest.versions if newest is not None else None) or {}
-    found = {name: str(value) for name, value in versions.items()}
+    found = {name: text.value(value) for name, value in versions.items()}
     found["world_size"] = text.count(run.world_size)
     found["global batch"] = text.count(newest.global_batch) if newest is not None else text.NONE
     found["host"] = run.host or text.NONE

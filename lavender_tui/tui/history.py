@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lavender_tui.model import text
 from lavender_tui.model.run import Run
 from lavender_tui.tui.widgets.history_table import Happening
 
@@ -61,6 +62,6 @@ def _is_told(name: str, value: Any) -> bool:
 
 def _value(value: Any) -> str:
     if isinstance(value, list):
-        return " ".join(str(one) for one in value)
-    words = str(value)
+        return " ".join(text.value(one) for one in value)
+    words = text.value(value)
     return words.rstrip("/").rpartition("/")[2] if words.startswith("/") else words

@@ -58,7 +58,7 @@ def test_what_a_safe_loading_refuses_is_named(name: str) -> None:
 def test_foreign_classes_are_shown_with_their_name_and_values() -> None:
     keys = read_checkpoint(str(SAMPLES / "variants/main_classes.pt")).keys
     assert keys["model_cfg"]["class"] == "__main__.ModelConfig"
-    assert (keys["model_cfg"]["dim"], keys["model_cfg"]["betas"]) == ("16", "(0.9, 0.95)")
+    assert (keys["model_cfg"]["dim"], keys["model_cfg"]["betas"]) == ("16", "0.9, 0.95")
     assert keys["nt"] == "NT(2, 2.5)"
     assert keys["model_state_dict"] == {"w": "float32 [2, 3]", "b": "float32 [3]"}
 
