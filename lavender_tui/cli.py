@@ -316,8 +316,9 @@ def prune(roots: tuple[str, ...], **options: Any) -> int:
 def watch(roots: tuple[str, ...], on: tuple[str, ...], as_json: bool) -> int:
     """Go on, with a line for each run that failed, stalled, finished, was stopped, went NaN or didn't carry on.
 
-    COMMAND is read by no shell; it may use {run}, {path}, {reason} and {event}, also as LAVENDER_RUN and so on in its
-    environment.
+    COMMAND is read by no shell. It may use {run}, {path}, {reason} and {event} as words or in them, but not within the
+    program of an `sh -c`: there write "$LAVENDER_RUN", "$LAVENDER_RUN_PATH", "$LAVENDER_REASON" and "$LAVENDER_EVENT",
+    which are in its environment, or sh -c 'echo "$1"' _ {reason}.
     """
     return verb("watch")(roots, on=on, as_json=as_json)
 

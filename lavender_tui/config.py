@@ -15,9 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
+from lavender_tui.model import hook_words
+
 PREFIX = "LAVENDER_TUI_"
 _TIME = re.compile(r"[0-9]+(-[0-9]+)?(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)  # as sbatch's --time takes it
 _Settings = TypeVar("_Settings")
+
+
+class Unfit(ValueError):
+    """A value that can't be, with the reason in words for whoever wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +87,8 @@ class TorchrunSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
     """What tells of a run that failed, stalled, …, beside the line in the app. Commands are read by no shell; they may
-    use {run}, {path}, {reason} and {event}. Raises ValueError for a quote that isn't closed."""
+    use {run}, {path}, {reason} and {event}, but not within a shell's program. Raises ValueError for that and for an
+    open quote."""
 
     bell: bool = False
     """Ring the terminal's bell."""
@@ -109,7 +116,8 @@ class NotifySettings:
 
     def __post_init__(self) -> None:
         for name in ("failed", "stalled", "finished", "stopped", "nan", "jumped"):
-            shlex.split(getattr(self, name))
+            if why := hook_words.objection(shlex.split(getattr(self, name))):
+                raise Unfit(f"{why[0]}. {why[1]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +301,8 @@ def overlay(settings: _Settings, values: Mapping[str, Any], *, where: str) -> tu
         else:
             try:
                 settings = replace(settings, **{name: _as(getattr(type(settings)(), name), value)})  # type: ignore[type-var]
+            except Unfit as error:
+                notices.append(f"{where}: {name} can't be {value!r}: {error}")
             except ValueError:
                 notices.append(f"{where}: {name} can't be {value!r}; {_as_written(before)} is used")
     return settings, tuple(notices)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lavender_tui import config
 from lavender_tui.cli import run
 from lavender_tui.launch import hooks, start
 from lavender_tui.model.notices import Event, Notice
@@ -71,6 +72,47 @@ def test_a_run_that_dies_is_told_and_the_hook_gets_its_name_as_it_is(
     assert json.loads(lines[0])["event"] == "failed" and json.loads(lines[0])["run"] == run_dir.name
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130 and not (Path.cwd() / "x").exists()
+
+
+PWN = 'RuntimeError("it broke (here) $(touch PWNED) `touch PWNED`; touch PWNED")'
+HOOKS = (
+    "sh -c 'echo \"$1\" > told' _ {reason}",
+    "sh -c 'echo \"$LAVENDER_REASON\" > told'",
+    "env cp -t {path} /etc/hostname",
+)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_what_a_training_raises_is_run_by_no_shell(hook: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    run_dir, told = tmp_path / "run $(touch PWNED)", tmp_path / "told"
+    run_dir.mkdir()
+    news = Notice(event=Event.FAILED, run=build.run(path=str(run_dir)), words=PWN)
+    hooks.start(hooks.parse(hook), news, said.append)
+    copied = run_dir / "hostname"
+    until(lambda: copied.is_file() or (told.is_file() and told.read_text() == f"{PWN}\n"), "the hook")
+    assert not said and not list(tmp_path.rglob("PWNED"))
+
+
+def test_words_in_a_shells_program_are_refused_before_anything_is_watched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["watch", str(tmp_path), "--on", "failed=sh -c 'echo {reason} >> hook.txt'"]) == 2
+    told = capsys.readouterr().err
+    assert "{reason} stands in what sh reads as a program" in told and "sh -c 'echo \"$1\"' _ {reason}" in told
+
+
+def test_a_hook_of_the_settings_is_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAVENDER_TUI_CONFIG", str(tmp_path / "settings.toml"))
+    text = "[notify]\nfailed = '''bash -lc \"echo {run}\"'''\nfinished = 'true {run}'\n"
+    (tmp_path / "settings.toml").write_text(text)
+    settings, notices = config.load()
+    assert settings.notify.failed == "" and settings.notify.finished == "true {run}"
+    assert len(notices) == 1 and "{run} stands in what bash reads as a program" in notices[0]
+    assert '"$LAVENDER_RUN"' in notices[0]
+    monkeypatch.setenv("LAVENDER_TUI_NOTIFY_NAN", "env sh -c 'echo {reason}'")
+    assert config.load()[0].notify.nan == "" and "{reason} stands in" in config.load()[1][1]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from lavender_tui.commands import places
 from lavender_tui.commands.printing import put_line, say
-from lavender_tui.config import load
 from lavender_tui.errors import UsageError
 from lavender_tui.launch import hooks
 from lavender_tui.model import text
@@ -47,8 +46,8 @@ def run(roots: Sequence[str], *, on: Sequence[str] = (), as_json: bool = False) 
 
 
 def configured() -> dict[Event, tuple[str, ...]]:
-    """The commands of the settings' table [notify]."""
-    notify = load()[0].notify
+    """The commands of the settings' table [notify]; what can't be one was said, and doesn't keep from watching."""
+    notify = places.settings().notify
     return {event: hooks.parse(command) for event in Event if (command := getattr(notify, event.value))}
 
 

@@ -16,7 +16,7 @@ from lavender_tui.launch.engine import Engine, Topology
 from lavender_tui.launch.living import RUN_DIR, RUN_ID
 from lavender_tui.launch.record import new_run_id
 from lavender_tui.launch.sources import CommandSource, find_command
-from lavender_tui.model import command_line
+from lavender_tui.model import command_line, script_words
 from lavender_tui.model.plan import Launch
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
 RESUME_PLAN = "LAVENDER_RESUME_PLAN"
 PLACEHOLDERS = ("checkpoint", "plan", "state", "run_dir", "world_size", "stage", "start_epoch")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+# A path or a stage may hold anything; numbers can do no harm.
+_FROM_DISK = re.compile(r"\{(checkpoint|plan|state|run_dir|stage)\}")
 _ENGINES: dict[str, Engine] = {local.NAME: local, torchrun.NAME: torchrun, slurm.NAME: slurm}
 BACKENDS = tuple(_ENGINES)
 
@@ -41,6 +43,15 @@ def fill(words: Sequence[str], placeholders: Mapping[str, object]) -> tuple[str,
     Raises UsageError for a placeholder that has no value here.
     """
     return tuple(_PLACEHOLDER.sub(lambda match: _value(match[1], placeholders), word) for word in words)
+
+
+def _refuse_misplaced(words: Sequence[str], where: str) -> None:
+    """Raises UsageError for a path or a stage in the middle of a shell's program, where a part of it would be run."""
+    if found := script_words.misplaced(words, _FROM_DISK):
+        place, program = f"{{{found[0]}}}", found[1]
+        what = f"{place} stands in what {program} reads as a program: a part of its name could be run"
+        example = f"sh -c 'python train.py --from \"$1\"' _ {place}"
+        raise UsageError(what, where=where, hint=f"Give it as a word of its own: {example}")
 
 
 def _value(name: str, placeholders: Mapping[str, object]) -> str:
@@ -189,6 +200,7 @@ def _fit(
     if not source.argv:
         raise UsageError("the command is empty", where=source.where, hint="Give one after `--`")
     is_in_command = any("{world_size}" in word for word in source.argv)
+    _refuse_misplaced(source.argv, source.where)
     parsed = parse(fill(source.argv, values))
     env = dict(zip(source.env, fill(tuple(source.env.values()), values), strict=True))
     topology = Topology(

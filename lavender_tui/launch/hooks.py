@@ -1,13 +1,13 @@
 """A person's own command for a piece of news: started beside everything else, never waited for, ended when it hangs.
 
 No shell reads it. The news is in its environment (LAVENDER_EVENT, LAVENDER_RUN, LAVENDER_RUN_PATH, LAVENDER_REASON) and
-in the words {event}, {run}, {path} and {reason}: whatever a run's name holds, it stays one argument.
+in the words {event}, {run}, {path} and {reason}: whatever a run's name holds, it stays one argument. Where the command
+is itself a shell's or another language's, its program is no place for them (`model/hook_words.py`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -15,23 +15,26 @@ import threading
 from collections.abc import Callable, Sequence
 
 from lavender_tui.errors import UsageError
+from lavender_tui.model import hook_words
 from lavender_tui.model.notices import Notice
 from lavender_tui.model.text import clean
 
 SECONDS = 60.0
 MOST_AT_ONCE = 8
-_PLACE = re.compile(r"\{(event|run|path|reason)\}")
 _room = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 def parse(command: str) -> tuple[str, ...]:
-    """The command's words. Raises UsageError for a quote that isn't closed and for nothing at all."""
+    """The command's words. Raises UsageError for a quote that isn't closed, for nothing at all, and for a placeholder
+    in a word that is read as a program."""
     try:
         words = tuple(shlex.split(command))
     except ValueError as error:
         raise UsageError(f"the hook {clean(command, 100)!r} can't be read ({error})", hint="Close the quote") from error
     if not words:
         raise UsageError("the hook is empty", hint="Name a program, such as notify-send {run} {reason}")
+    if why := hook_words.objection(words):
+        raise UsageError(f"the hook {clean(command, 100)!r} is refused: {why[0]}", hint=why[1])
     return words
 
 
@@ -82,9 +85,8 @@ def _values(notice: Notice) -> dict[str, str]:
 
 
 def _environment(values: dict[str, str]) -> dict[str, str]:
-    names = {"event": "EVENT", "run": "RUN", "path": "RUN_PATH", "reason": "REASON"}
-    return {f"LAVENDER_{names[name]}": value for name, value in values.items()}
+    return {hook_words.VARIABLES[name]: value for name, value in values.items()}
 
 
 def _filled(word: str, values: dict[str, str]) -> str:
-    return _PLACE.sub(lambda match: values[match[1]], word)
+    return hook_words.PLACEHOLDER.sub(lambda match: values[match[1]], word)

@@ -94,6 +94,19 @@ def test_values_are_put_in_literally_and_once() -> None:
     )
 
 
+@pytest.mark.parametrize("place", ["checkpoint", "plan", "state", "run_dir", "stage"])
+def test_what_lies_on_disk_is_put_into_no_shells_program(place: str) -> None:
+    words = ("env", "A=1", "bash", "-lc", f"python train.py --from {{{place}}}")
+    with pytest.raises(UsageError, match=rf"\{{{place}\}} stands in what bash reads as a program.*_ \{{{place}\}}"):
+        command.build(words, world_size=1, run_dir="/r")
+
+
+def test_a_word_of_its_own_and_a_number_may_be_given_to_a_shell() -> None:
+    words = ("bash", "-c", 'torchrun --nproc-per-node {world_size} t.py "$1"', "_", "{checkpoint}")
+    launch = command.build(words, world_size=2, run_dir="/r", checkpoint="/c/$(touch x).pt")
+    assert launch.argv[-1] == "/c/$(touch x).pt" and "--nproc-per-node 2" in launch.argv[2]
+
+
 def test_a_value_that_this_resume_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match=r"asks for \{state\}"):
         build("python train.py {state}", 1)

@@ -1,0 +1,91 @@
+"""Where news and paths may stand in a person's command: never where a shell or another language reads a program."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from lavender_tui.model.hook_words import objection
+
+REFUSED = """
+sh -c 'echo {reason}'
+/bin/bash -lc 'x {run}'
+zsh -lc '{run}'
+bash -eo pipefail -c 'x {run}'
+bash -c -e 'echo {run}'
+bash -c -- 'echo {run}'
+bash --rcfile x +x -c '{run}'
+fish --command='{run}'
+busybox sh -c '{run}'
+bash '-c' '{event}'
+env A=1 sh -c '{path}'
+env -i /bin/sh -ec '{run}'
+env -S 'sh -c {run}'
+timeout 5 bash -c '{run}'
+nohup sudo -u x sh -c {reason}
+docker exec box sh -c '{run}'
+xargs sh -c '{run}'
+find . -exec sh -c 'echo {run}' x ;
+somebodys-runner sh -c '{run}'
+su me -c 'echo {run}'
+ssh host echo {run}
+env A=1 ssh host {run}
+make notify REASON={reason}
+sbatch --wrap='echo {run}'
+sbatch --wrap 'echo {run}'
+sqlite3 runs.db "insert into news values ('{reason}')"
+python -c 'print("{run}")'
+python3 -Bc '{run}'
+/usr/bin/python3.11 -I -W ignore -c '{run}'
+perl -e '{run}'
+perl -Mstrict -lne '{run}'
+ruby -e '{run}'
+php -r '{run}'
+node -pe '{run}'
+node --eval={run}
+awk 'BEGIN { print "{run}" }'
+sed -e 's/x/{run}/' file
+sed 's/x/{run}/' file
+pwsh -Command 'echo {run}'
+sh {path}/hook.sh
+{path}/hook.sh
+"""
+TAKEN = """
+notify-send {run} {reason}
+curl -d '{run}: {reason}' https://ntfy.sh/my-topic
+/opt/hook.py --reason={reason}
+mail -s {run} me@example.org
+env A=1 notify-send {run}
+sh -c 'echo "$1"' _ {reason}
+sh -c 'echo "$LAVENDER_REASON" >> news.txt'
+bash -lc 'x "$1" "$2"' _ {run} {reason}
+bash -eo pipefail -c 'x "$1"' _ {run}
+bash hook.sh -c {run}
+python -c 'import sys; print(sys.argv[1])' {reason}
+python -W ignore -c 'x' {run}
+python3 hook.py -c {reason}
+python -m mail {reason}
+perl -Mstrict -e 'print @ARGV' {run}
+notify-send python {reason}
+notify-send watch {reason}
+"""
+
+
+@pytest.mark.parametrize("command", REFUSED.strip().splitlines())
+def test_a_part_of_a_program_is_no_place_for_it(command: str) -> None:
+    found = objection(shlex.split(command))
+    assert found is not None, command
+    assert "LAVENDER_" in found[1]
+
+
+@pytest.mark.parametrize("command", TAKEN.strip().splitlines())
+def test_a_word_of_its_own_and_a_part_of_a_plain_argument_are(command: str) -> None:
+    assert objection(shlex.split(command)) is None
+
+
+def test_the_right_form_is_said() -> None:
+    what, hint = objection(["sh", "-c", "echo {reason}"]) or ("", "")
+    assert what.startswith("{reason} stands in what sh reads as a program")
+    assert "sh -c 'echo \"$1\"' _ {reason}" in hint and '"$LAVENDER_REASON"' in hint
+    assert "sys.argv[1])' {run}" in (objection(["python3", "-c", "print('{run}')"]) or ("", ""))[1]
