@@ -64,8 +64,8 @@ _OPTION_OF = {
 }
 _WRAPPERS = frozenset((
     "env", "nohup", "nice", "ionice", "taskset", "numactl", "stdbuf", "time", "timeout", "setsid", "chrt", "sudo",
-    "doas", "xargs", "exec", "command", "busybox", "chroot", "unshare", "nsenter", "systemd-run", "flock", "docker", "podman",
-    "kubectl", "srun", "su", "runuser", "uv", "poetry", "pipenv", "conda", "mamba", "micromamba",
+    "doas", "xargs", "exec", "command", "busybox", "chroot", "unshare", "nsenter", "systemd-run", "flock", "docker",
+    "podman", "kubectl", "srun", "su", "runuser", "uv", "poetry", "pipenv", "conda", "mamba", "micromamba",
     "pixi", "strace", "firejail", "apptainer", "singularity", "chronic", "torchrun",
 ))  # fmt: skip
 
