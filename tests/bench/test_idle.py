@@ -18,7 +18,7 @@ from tests.tui import runs
 SECONDS = 20.0
 REST_SECONDS = 8.0  # until it has looked at everything twice
 LIVING = 50
-MOST_LIVING_PERCENT = 4.0  # the goal is 2; 2.1 to 3.2 were measured
+MOST_LIVING_PERCENT = 2.0
 
 pytestmark = pytest.mark.bench
 
@@ -68,4 +68,4 @@ def test_living_runs(living: Path, tmp_path: Path, record_property) -> None:
     words = f"{LIVING} living runs: {percent:.2f} % of a processor, {rate:.0f} bytes/s"
     record_property("living", words)
     print("\n" + words)
-    assert percent < MOST_LIVING_PERCENT and rate < 400, words
+    assert percent < MOST_LIVING_PERCENT and rate < 200, words
