@@ -9,6 +9,7 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
+from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.inks import fit
 
 PLACEHOLDER = "what to do, a run, a theme"
@@ -23,7 +24,7 @@ _GROUP_WIDTH, _KEY_WIDTH, _TITLE_WIDTH = 11, 6, 20
 _WIDEST, _SHARE, _FRAME = 104, 0.96, 5  # as in lavender.tcss; the frame, its air and the scroll bar
 
 
-class Palette(CommandPalette):
+class Palette(Orderly, CommandPalette):
     """Textual's, with this app's words and look (lavender.tcss)."""
 
     def __init__(self) -> None:
