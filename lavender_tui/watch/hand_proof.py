@@ -18,8 +18,8 @@ from lavender_tui.model.run import RUN_NAME
 from lavender_tui.model.text import clean
 from lavender_tui.watch import procfs
 from lavender_tui.watch.discover import holds_checkpoints
-from lavender_tui.watch.listing import may_hold_a_run
 from lavender_tui.watch.processes import named_as_output
+from lavender_tui.watch.traces import saved_since
 
 _MASK = rb"^%s:\s*([0-9a-f]+)"
 
@@ -68,14 +68,7 @@ def _told_to_write(pid: int, environment: Sequence[bytes], run_dir: str) -> Proo
 
 
 def _was_saved_since(run_dir: str, ticks: int | None) -> bool:
-    if ticks is None:
-        return False
-    begun = identity.started_at(ticks)
-    try:
-        with os.scandir(run_dir) as entries:
-            return any(may_hold_a_run(entry.name) and entry.stat().st_mtime > begun for entry in entries)
-    except OSError:
-        return False
+    return ticks is not None and saved_since(run_dir, identity.started_at(ticks))
 
 
 def written_runs(pid: int, run_dir: str) -> tuple[list[str], list[str]]:

@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lavender_tui.launch.identity import is_same_directory, is_same_process
+from lavender_tui.launch.identity import is_same_directory, is_same_process, started_at
 from lavender_tui.launch.living import names_of
-from lavender_tui.launch.record import LaunchRecord, Machine, this_machine
+from lavender_tui.launch.record import LaunchRecord, Machine, ProcessId, this_machine
 from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
 from lavender_tui.watch.procfs import Stat, Traits
-from lavender_tui.watch.standing import is_another_start
+from lavender_tui.watch.standing import RESTART_SECONDS, is_another_start
+from lavender_tui.watch.traces import trained_since
 
 TRAITS_LAST_SECONDS = 60.0  # a process may exec another program under the same pid and name
 
@@ -174,6 +175,7 @@ class _RunNames:
         self.records: dict[str, LaunchRecord | None] = {}
         self.led: dict[str, LaunchRecord] = {}  # runs whose record names processes of this machine
         self.seen_led: set[str] = set()  # runs of which the leader was seen alive here
+        self.begun: dict[str, tuple[ProcessId, float]] = {}  # the known leader, and when it can have started others
         here = this_machine()
         for run in run_dirs:
             self.by_path[run] = run
@@ -187,12 +189,16 @@ class _RunNames:
             if record.machine == here and record.leader is not None:  # what Slurm starts, Slurm leads
                 self.led[run] = record
                 self.by_identity.update({(pid, ticks): (run, role) for pid, ticks, role in _members(record)})
+                if record.leader is not None:
+                    self.begun[run] = record.leader, record.started_at + RESTART_SECONDS
 
     def _add_seen(self, run: str, seen: Seen | None, here: Machine) -> None:
         if seen is None or seen.machine != here:
             return
         self.seen_led.add(run)
         self.by_identity[(seen.leader.pid, seen.leader.start_ticks)] = (run, "remembered")
+        until = seen.started_at + RESTART_SECONDS
+        self.begun[run] = seen.leader, until if seen.ended_at is None else min(until, seen.ended_at)
 
     def claimed(self, directory: str | None, run_id: str | None) -> str | None:
         """The run that a process names in its environment. The id is passed on to a training that it starts, so the
@@ -233,7 +239,23 @@ def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
     if directory or run_id:  # it says itself where it belongs; no other sign is asked
         run = runs.claimed(directory, run_id)
         return _Match(run, "environment") if run else None
-    return _match_by_signs(stat.pid, traits, runs)
+    match = _match_by_signs(stat.pid, traits, runs)
+    return None if match is not None and _only_reads(match.run, stat, traits, runs) else match
+
+
+def _only_reads(run: str, stat: Stat, traits: Traits, runs: _RunNames) -> bool:
+    """Is it, as an evaluation is, younger than a training that is known to be gone, and has written nothing of one?
+
+    Whoever trains on in the same directory is told where to write, holds a file open there, or has saved or logged.
+    """
+    leader, last_start = runs.begun.get(run, (None, 0.0))
+    begun = started_at(stat.start_ticks)
+    if leader is None or begun <= last_start or leader.is_alive:
+        return False
+    if any(runs.holding(path) == run for path in procfs.files_open_for_writing(stat.pid)):
+        return False
+    is_told = named_as_output(traits.argv, procfs.working_directory(stat.pid), run)
+    return is_told is None and not trained_since(run, begun)
 
 
 def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:

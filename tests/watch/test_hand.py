@@ -224,6 +224,69 @@ def test_an_evaluation_is_not_taken_for_the_training(run: Path, start: Start, tm
         assert evaluation.wait(10) == 0
 
 
+# Reads the newest checkpoint and computes with it until its input ends, then it may write what it found.
+EVALUATION = """\
+import os, sys, torch
+run = sys.argv[-1]
+content = torch.load(os.path.join(run, "pretrain-09-31-00-0004.pt"), weights_only=True)
+print("up", flush=True)
+sys.stdin.readline()
+open(os.path.join(run, "evaluation.json"), "w").close()
+print("wrote", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("option", [[], ["--run-dir"]])
+def test_reading_a_stopped_run_makes_it_neither_live_nor_forget_its_stop(
+    run: Path, start: Start, tmp_path: Path, until, watch, request, option: list[str]
+) -> None:
+    script, other = tmp_path / "evaluate.py", run.parent / "run-2025-03-15_09-00-00"
+    script.write_text(EVALUATION)
+    saves.save(other, 1)
+    watch(run.parent)
+    watched = request.getfixturevalue("seen")
+    start(run, "saves", "writes")
+    until(lambda: seen.read(str(run)) is not None, what="its command to be remembered")
+    assert stop_by_hand(str(run), who="ann@gpu-03", grace=20).how == "ended"
+    until(lambda: watched.run().state is RunState.STOPPED, what="its stop on the screen")
+    trained, shown = seen.read(str(run)), len(watched.snapshots)
+    argv = [sys.executable, str(script), *option, str(run)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as evaluation:
+        assert evaluation.stdin is not None and evaluation.stdout is not None
+        for said in ("up\n", "wrote\n"):
+            assert evaluation.stdout.readline() == said
+            assert found(run) == [evaluation.pid] and found_again(run) == []
+            now = next(one for one in scan([str(run.parent)]) if one.name == RUN)
+            assert (now.state, now.processes) == (RunState.STOPPED, ()) and "by ann@gpu-03" in now.state_reason
+            evaluation.stdin.write("\n")
+            evaluation.stdin.flush()
+            if said == "up\n":
+                start(other, "writes")  # once it is seen, so is the evaluation
+                until(lambda: watched.run(other.name).is_alive, what="a search for processes")
+    assert {run.state for one in watched.snapshots[shown:] for run in one.runs if run.name == RUN} == {RunState.STOPPED}
+    after = seen.read(str(run))
+    assert trained is not None and after is not None
+    assert (after.leader, after.argv) == (trained.leader, trained.argv), "what it is resumed by is the training"
+
+
+def test_training_on_in_the_same_directory_is_known_by_what_it_writes(run: Path, start: Start) -> None:
+    start(run, "saves", "writes")
+    (first,) = find_processes([str(run)], {str(run): None})[str(run)]
+    seen.write(remember(str(run), [first], None))  # type: ignore[arg-type]
+    assert stop_by_hand(str(run), grace=20).how == "ended"
+    start(run, "saves", RANK="0", WORLD_SIZE="1")
+    (second,) = found(run)
+    assert found_again(run) == [], "as an evaluation would look"
+    os.utime(run / "metrics.jsonl")
+    assert found_again(run) == [second]
+
+
+def found_again(run: Path) -> list[int]:
+    memory = {str(run): seen.read(str(run))}
+    return [one.pid for one in find_processes([str(run)], {str(run): None}, memory).get(str(run), ())]
+
+
 def test_a_program_of_several_trainings_is_not_stopped_for_one(run: Path, start: Start) -> None:
     other = run.parent / "run-2025-03-15_09-00-00"
     saves.save(other, 1)
