@@ -81,7 +81,8 @@ class RunTable(LineTable):
         self._rows, self._marked, self._view = arranged.rows, marked, view
         if (view.sorting, view.is_reversed) != (before.sorting, before.is_reversed):
             self.refresh_head()
-        self._name_width = max(_NAME_LEAST, min(_NAME_MOST, arranged.name_width))
+        if arranged.rows:  # where a filter leaves none the columns stay where they are
+            self._name_width = max(_NAME_LEAST, min(_NAME_MOST, arranged.name_width))
         self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if arranged.has_odd_ages else ages.AGE_WIDTH)
         self.set_keys(arranged.keys, arranged.places)
 
