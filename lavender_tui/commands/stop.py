@@ -43,11 +43,20 @@ def run(run: str, *, root: str | None, grace: float | None, yes: bool, **flags: 
         return _end_left_over(seen, how == "kill", seconds, yes)
     if seen is not None and seen.processes and not is_ours(run_dir):
         return _stop_by_hand(seen, how, seconds, yes)
-    is_refused = seen is not None and seen.elsewhere is not None and seen.job is None  # asked first, it would annoy
-    if not yes and not is_refused and is_terminal() and not ask(_question(run_dir, seen, how)):
+    if not yes and is_terminal() and _needs_an_answer(run_dir, seen, how) and not ask(_question(run_dir, seen, how)):
         say("nothing was stopped")
         return 1
     return _stop(run_dir, how, seconds, yes)
+
+
+def _needs_an_answer(run_dir: str, run: Run | None, how: str) -> bool:
+    """A question before a refusal, or before hearing that nothing runs, would only annoy."""
+    from lavender_tui.launch.stopping import nothing_runs
+
+    if run is not None and run.job is not None:
+        return run.job.is_active or run.job.unasked is not None or run.job.away_since is not None
+    is_refused = run is not None and run.elsewhere is not None
+    return not is_refused and not nothing_runs(run_dir, [f"--{how}"] if how else [])
 
 
 def _end_left_over(run: Run, kill: bool, grace: float, yes: bool) -> int:
@@ -80,7 +89,8 @@ def _question(run_dir: str, run: Run | None, how: str) -> str:
     verb = {"kill": "Kill", "interrupt": "Interrupt"}.get(how, "Stop")
     name = clean(os.path.basename(run_dir), 80)
     if run is None or not run.is_alive:
-        return f"{verb} {name}?"
+        is_kept = run is not None and run.keeper is not None and run.keeper.is_alive is not False
+        return f"{name} isn't running. Tell its keeper not to resume it?" if is_kept else f"{verb} {name}?"
     stake = at_stake(run, time.time())
     known_as = f"Slurm {run.job.called}" if run.job is not None and run.is_slurms else f"pid {run.pid}"
     where = f"{clean(run.host, 60)}, {known_as}" if run.host and not run.is_slurms else known_as

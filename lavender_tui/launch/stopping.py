@@ -132,6 +132,21 @@ def stop(
     return with_warning(outcome, announced)
 
 
+def nothing_runs(run_dir: str, options: Sequence[str] = ()) -> bool:
+    """Would `stop` find no process and no keeper of the run to tell? False where only Slurm knows.
+
+    Raises NotFound and CannotStop as `stop` does; `options` as in `_record`.
+    """
+    run_dir = os.path.abspath(run_dir)
+    record = _record(run_dir, options)
+    if record is not None and record.slurm is not None:
+        return False
+    if _living_supervisor(run_dir, record) is not None or members(run_dir, record):
+        return False
+    kept = keepers.keeper_of(run_dir)
+    return kept is None or kept.is_alive is False
+
+
 def is_ours(run_dir: str) -> bool:
     """Did we make the directory, or write into it before? In any other one nothing is written."""
     return any(os.path.lexists(os.path.join(run_dir, name)) for name in (LAUNCH, PLAN_NAME))
