@@ -8,6 +8,7 @@ from itertools import pairwise
 
 _GREAT, _SMALL = 1e6, 1e-3  # from there on, and below it, numbers are written with an exponent
 _ROUND = (1, 2, 5, 10)
+_FEW = 4  # ticks of a log scale: with less of them nobody reads a value off
 
 
 def ticks(low: float, high: float, most: int, *, is_whole: bool = False) -> list[float]:
@@ -31,16 +32,18 @@ def _step(span: float, most: int) -> float:
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """1, 2, 5, 10, 20 …; of many decades only powers of ten, of less than one round numbers of it. `low` is above 0."""
+    """1, 2, 5, 10, 20 …, all of 1 to 9 where there is room; of many decades only powers of ten, of less than one the
+    same numbers as on a scale that isn't logarithmic. `low` is above 0."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for times in ((1, 2, 5), (1,)):
+    found: list[float] = []
+    for times in (range(1, 10), (1, 2, 5), (1,)):
         found = [one * 10.0**power for power in range(first, last + 1) for one in times]
         found = [one for one in found if low * (1 - 1e-9) <= one <= high * (1 + 1e-9)]
-        if len(found) < 2:
-            return ticks(low, high, most)
         if len(found) <= most + 1:
-            return found
-    return found[:: math.ceil(len(found) / max(1, most))]
+            break
+    if len(found) < min(_FEW, most) and high < 10 * low:
+        return ticks(low, high, most)
+    return found[:: max(1, math.ceil((len(found) - 1) / max(1, most)))]
 
 
 def labels(values: Sequence[float]) -> list[str]:
@@ -56,9 +59,10 @@ def labels(values: Sequence[float]) -> list[str]:
 
 def log_labels(values: Sequence[float]) -> list[str]:
     """What is written at ticks of a log scale: each number by itself, never its exponent alone."""
-    if len(values) > 2 and math.isclose(values[2] - values[1], values[1] - values[0]):
+    gaps = [after - before for before, after in pairwise(values)]
+    if len(gaps) > 1 and math.isclose(min(gaps), max(gaps), rel_tol=1e-6):
         return labels(values)
-    return [f"{value:,.6g}" if _SMALL <= value < _GREAT else _exponent(f"{value:.6g}") for value in values]
+    return [f"{value:,.6g}" if _SMALL <= value < _GREAT else _exponent(f"{value:.0e}") for value in values]
 
 
 def _exponent(words: str) -> str:

@@ -40,7 +40,7 @@ def read_history(run: Run) -> list[Happening]:
 
 def _recorded(run: Run) -> Iterable[Happening]:
     if run.started_at is not None:
-        source = f"from {run.resumed_from.run}" if run.resumed_from is not None else ""
+        source = f"from {_value(run.resumed_from.run)}" if run.resumed_from is not None else ""
         yield Happening(at=run.started_at, what="resumed" if source else "launched", details=source)
     end = run.end
     if end is None:

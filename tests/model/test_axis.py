@@ -33,13 +33,19 @@ def test_numbers_are_round_and_told_apart(low: float, high: float, shown: str) -
     [
         (0.3, 40, "0.5 1 2 5 10 20"),
         (1.5, 25, "2 5 10 20"),
-        (1e-4, 3, "0.0001 0.001 0.01 0.1 1"),
+        (0.5, 4.4, "1 2 3 4"),
+        (1e-4, 3, "1e-4 0.001 0.01 0.1 1"),
         (2.4, 4.3, "2.5 3.0 3.5 4.0"),
         (1e-300, 1e299, "1e-300 1e-200 1e-100 1 1e100 1e200"),
     ],
 )
 def test_a_log_scale_has_the_numbers_themselves(low: float, high: float, shown: str) -> None:
     assert " ".join(log_labels(log_ticks(low, high, 6))) == shown
+
+
+def test_a_high_log_scale_has_more_of_them() -> None:
+    assert log_labels(log_ticks(0.5, 4.4, 16)) == ["0.5", "0.6", "0.7", "0.8", "0.9", "1", "2", "3", "4"]
+    assert log_labels(log_ticks(0.3, 40, 3)) == ["1", "10"]
 
 
 @given(LIMITS, st.integers(1, 20), st.booleans())
