@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from lavender_tui.launch import stop
@@ -58,12 +58,14 @@ def story(home: Path, data: dict[str, object]) -> Path:
     root = home / "exp" / "checkpoints"
     failed = root / FAILED
     for count in range(52, 61):
-        runs.save(failed, count, loss=2.71 - count / 200, each=count * 100 + 100, world_size=4, data=data,
+        runs.save(failed, count, loss=2.71 - count / 200, each=6_100 - (60 - count) * 640, world_size=4, data=data,
                   age_seconds=3 * HOUR + (60 - count) * 660)  # fmt: skip
-    runs.metrics(failed, runs.falling(400, start=4.3, end=2.4))
+    runs.metrics(failed, runs.falling(318, start=4.3, end=2.4))
+    (failed / "train.log").write_text("".join(log_lines()))
     _, *script = runs.script(home / "exp")
     runs.launched(failed, [str(interpreter(home)), *script])
     runs.ended(failed, signal="SIGKILL", error="rank 2: out of memory", ago=3 * HOUR - 660)
+    earlier(root)
     cut = root / "run-2026-04-23_10-00-01"
     for count in range(14, 20):
         runs.save(cut, count, stage="sft", epoch=2, epochs=2, loss=1.42 - count / 60, hours=3.1, each=count * 10,
@@ -86,6 +88,42 @@ def story(home: Path, data: dict[str, object]) -> Path:
     runs.launched(diverged, ["torchrun", "pretrain.py"])
     runs.ended(diverged, code=1, error="loss is nan at step 3,300")
     return root
+
+
+def log_lines() -> Iterator[str]:
+    """What the failed run printed: 318 times ten steps, then its end."""
+    for number, loss in enumerate(runs.falling(318, start=4.3, end=2.4), 1):
+        yield f"[default0]:step={number * 10} loss={loss:.4f} lr=2.1e-4 tokens/s=41{number * 37 % 90:02d}\n"
+        if number * 10 % 320 == 0:
+            yield f"[default0]:saved pretrain {number * 10 // 320 + 51:04d}\n"
+    yield from (
+        "[default2]:Traceback (most recent call last):\n",
+        '[default2]:  File "/home/anna/exp/train.py", line 88, in train_step\n',
+        "[default2]:    loss.backward()\n",
+        "[default2]:RuntimeError: DataLoader worker (pid 41872) is killed by signal: Killed.\n",
+    )
+
+
+def earlier(root: Path) -> None:
+    """A resumed run of the week before, and some that ended well."""
+    lost, again = root / "run-2026-04-21_16-20-33", root / "run-2026-04-22_08-05-10"
+    runs.save(lost, 31, loss=1.7420, each=3_100, world_size=8, age_seconds=70 * HOUR)
+    runs.metrics(lost, runs.falling(150, start=4.1, end=1.75))
+    runs.launched(lost, ["torchrun", "pretrain.py"], world_size=8)
+    runs.ended(lost, code=1, error="rank 5: NCCL error: remote process exited", ago=70 * HOUR)
+    for count in range(1, 15):
+        runs.save(again, count, epoch=2, loss=1.74 - count / 100, each=3_100 + 300 * count, world_size=4,
+                  age_seconds=60 * HOUR - count * HOUR)  # fmt: skip
+    runs.metrics(again, runs.falling(140, start=1.8, end=1.59))
+    runs.launched(again, ["torchrun", "pretrain.py"], world_size=4, source=lost)
+    runs.stopped(again, "anna")
+    for name, stage, loss, days in (
+        ("run-2026-04-18_11-47-02", "sft", 1.0312, 6), ("run-2026-04-16_09-12-50", "dpo", 0.4726, 8),
+        ("run-2026-04-14_22-03-18", "final", 1.0144, 10), ("run-2026-04-13_07-55-41", "pretrain", 2.6180, 11),
+    ):  # fmt: skip
+        runs.save(root / name, 40 + days, stage=stage, epoch=2, epochs=2, loss=loss, hours=0.0, complete=True,
+                  each=None, world_size=4, age_seconds=days * 24 * HOUR)  # fmt: skip
+        runs.metrics(root / name, runs.falling(90, start=2.6 * loss, end=loss))
 
 
 class Camera:
@@ -180,11 +218,8 @@ async def resume_and_live(camera: Camera, root: Path, data: dict[str, object]) -
                           age_seconds=240 - 60 * count)  # fmt: skip
             await until(pilot, lambda: len(app.screen.cursor_run.checkpoints) == 3)
             await press(pilot, "f5")
-            await pilot.pause(6.0)  # the notice goes, the loss has some points
+            await pilot.pause(9.0)  # the notice goes, the loss has some points
             camera.take(app, "live")
-            await press(pilot, "l")
-            await pilot.pause(1.0)
-            camera.take(app, "log")
         finally:
             stop(str(run), kill=True)
 
@@ -206,9 +241,13 @@ async def main(wanted: set[str]) -> None:
         await play(root, (80, 24), picture(camera, "run-80x24", "enter", settle=1.0))
         await play(root, (120, 40), picture(camera, "loss", "enter", "3", *["left"] * 12, settle=2.0))
         await play(root, (120, 30), picture(camera, "data", "enter", "4", "right", settle=1.0))
+        await play(root, (120, 32), picture(camera, "log", "l", "e", settle=1.5))
+        await play(root, (120, 40), picture(camera, "log-scale", "enter", "3", "o", settle=2.0))
+        await play(root, (80, 24), picture(camera, "loss-ascii", "enter", "3", *["left"] * 12, settle=2.0),
+                   look=Look(ascii=True))  # fmt: skip
         await play(root, (120, 40), picture(camera, "compare", "space", "space", "space", "c", settle=2.0))
         await play(root, (120, 30), picture(camera, "disk", "D", settle=1.0))
-        await play(root, (120, 36), picture(camera, "filter", "slash", *"state:failed | loss<2 ", "tab"))
+        await play(root, (120, 36), picture(camera, "filter", "slash", *"state:failed | loss<1"))
         await play(root, (120, 40), picture(camera, "resume", "r", "left"))
         await play(root, (80, 24), picture(camera, "resume-80x24", "r", "left"))
         await play(root, (120, 36), picture(camera, "refused", "r", "3"))
