@@ -242,7 +242,6 @@ async def main(wanted: set[str]) -> None:
         await play(root, (120, 40), picture(camera, "loss", "enter", "3", *["left"] * 12, settle=2.0))
         await play(root, (120, 30), picture(camera, "data", "enter", "4", "right", settle=1.0))
         await play(root, (120, 32), picture(camera, "log", "l", "e", settle=1.5))
-        await play(root, (120, 40), picture(camera, "log-scale", "enter", "3", "o", settle=2.0))
         await play(root, (80, 24), picture(camera, "loss-ascii", "enter", "3", *["left"] * 12, settle=2.0),
                    look=Look(ascii=True))  # fmt: skip
         await play(root, (120, 40), picture(camera, "compare", "space", "space", "space", "c", settle=2.0))

@@ -96,7 +96,8 @@ PLACES = {
     ),
     "help": Place(
         HelpScreen, ("question_mark",), "╭──────",
-        {"escape,q,question_mark,f1,enter": gone("╭──────"), "j": ANY, "k": Try((), way=("j", "j"))},
+        {"escape,q,question_mark,f1,enter": gone("╭──────"), "j,G,end,space,ctrl+d": ANY,
+         "k,g,home,ctrl+u": Try((), way=("G",))},
         size=SMALL, is_long=False,
     ),
     "log files": Place(
@@ -130,7 +131,7 @@ PLACES = {
     "sheet": Place(
         ResumeScreen, ("r",), "checks passed",
         {"pagedown": ANY, "pageup": Try((), way=("pagedown",)), "escape": gone(SHEET)}, size=SMALL,
-        elsewhere="enter,m,b,v,c,d,tab",  # test_every_key.py
+        elsewhere="enter,m,b,v,c,d,tab,f5",  # test_every_key.py
     ),
     "row of the sheet": Place(
         ChoiceRow, ("r",), "checks passed",
