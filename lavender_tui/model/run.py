@@ -191,6 +191,13 @@ class Run:
         return self.job is not None and not (self.job.is_by_hand and self.processes)
 
     @property
+    def is_surely_over(self) -> bool:
+        """Is its end known? On another host a stop that was asked for is none, as long as nothing records what came
+        of it."""
+        end = self.end
+        return end is not None and (self.elsewhere is None or end.ended_at is not None or end.stop_at is not None)
+
+    @property
     def is_stopping(self) -> bool:
         """Was it told to end, and lives still?"""
         lives = self.is_alive or self.state in (RunState.RUNNING, RunState.STALLED)  # a job's processes aren't seen

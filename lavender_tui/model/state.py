@@ -116,6 +116,7 @@ def _by_record(facts: RunFacts) -> tuple[RunState, str] | None:
     if end.stop_requested:
         return (
             _through_when_asked(facts, end)
+            or _asked_elsewhere(facts, end)
             or _by_slurms_signal(facts, end)
             or (RunState.STOPPED, stopped_words(end, facts.newest))
         )
@@ -136,6 +137,16 @@ def _through_when_asked(facts: RunFacts, end: EndFacts) -> tuple[RunState, str] 
     by = f" by {end.stop_by}" if end.stop_by else ""
     where = f" {StopAt(end.stop_how).words}" if end.stop_how in tuple(StopAt) else ""
     return through[0], f"{through[1]} (asked to stop{where}{by})"
+
+
+def _asked_elsewhere(facts: RunFacts, end: EndFacts) -> tuple[RunState, str] | None:
+    """A stop was asked for where its processes can't be seen: it may be saving still, or not have heard of it."""
+    if facts.elsewhere is None or facts.job is not None or end.ended_at is not None or end.stop_at is not None:
+        return None
+    asked = f" {text.coarse_age(facts.now - end.stop_asked_at)}" if end.stop_asked_at is not None else ""
+    by = f" by {text.clean(end.stop_by, 60)}" if end.stop_by else ""
+    last = f" (last sign: {facts.sign.what}, {text.coarse_age(facts.now - facts.sign.at)})" if facts.sign else ""
+    return RunState.IDLE, f"on {facts.elsewhere}: stop asked{asked}{by}, its end isn't seen from here{last}"
 
 
 def _by_slurms_signal(facts: RunFacts, end: EndFacts) -> tuple[RunState, str] | None:

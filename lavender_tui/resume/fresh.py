@@ -153,7 +153,7 @@ def why_alive(run: Run, now: float | None = None) -> str | None:
     if run.job is not None and (run.job.is_active or run.job.away_since is not None):
         return f"{run.title} seems to live: {run.state_reason}"
     record, here = read_launch(run.path), this_machine()
-    if record is None or run.end is not None or record.machine == here or is_around_us(record):
+    if record is None or run.is_surely_over or record.machine == here or is_around_us(record):
         return None
     if record.host == here.host and record.boot_id != here.boot_id:
         return None

@@ -135,7 +135,7 @@ def _source(it: Situation) -> list[Check]:
         what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
         verdict = warn if it.options.though_alive else refuse
         checks.append(verdict("source.alive", what, pids, _what_ends_it(run)))
-    elif run is not None and run.end is None and (run.elsewhere or (run.job and run.job.unasked)):
+    elif run is not None and not run.is_surely_over and (run.elsewhere or (run.job and run.job.unasked)):
         checks.append(
             warn("source.alive", f"whether the old run lives can't be seen: {text.clean(run.state_reason)}", where)
         )

@@ -180,7 +180,7 @@ def choices(run: Run, *, grace: float, now: float, is_proved: bool = True) -> li
     if not is_proved:
         return [leave]
     if not _takes_signals(run):
-        return [leave, *(_elsewhere(run, now) if run.elsewhere is not None and run.end is None else [])]
+        return [leave, *(_elsewhere(run, now) if run.elsewhere is not None and not run.is_surely_over else [])]
     polite = [] if run.is_stopping else [_polite(run, grace), *_requests(run, now)]
     return [
         leave,

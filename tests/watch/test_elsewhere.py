@@ -19,9 +19,19 @@ from lavender_tui.launch import ask_to_stop, withdraw
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, STOP
 from lavender_tui.launch.identity import booted_at, start_ticks
 from lavender_tui.launch.living import is_alive
-from lavender_tui.launch.record import ProcessId, describe_this_process, new_run_id, write_launch
+from lavender_tui.launch.record import (
+    ExitRecord,
+    ProcessId,
+    StopRecord,
+    describe_this_process,
+    new_run_id,
+    write_exit,
+    write_launch,
+    write_stop,
+)
 from lavender_tui.model.ending import StopAt
 from lavender_tui.model.run import Run, RunState
+from lavender_tui.resume.fresh import why_alive
 from lavender_tui.watch.scan import scan
 from tests.watch import saves
 from tests.watch.saves import RUN
@@ -166,7 +176,7 @@ def test_the_recorded_end_of_a_run_elsewhere_is_believed(tmp_path: Path, recorde
     assert state(tmp_path) == (RunState.FAILED, "exit code 3")
     (run / EXIT).unlink()
     (run / STOP).write_text(json.dumps({"schema": 1, "who": "ann", "how": "graceful", "asked_at": time.time()}))
-    assert state(tmp_path)[0] is RunState.STOPPED
+    assert state(tmp_path)[0] is RunState.IDLE  # that it was asked for is no end
 
 
 def test_a_restart_of_this_machine_ended_it(tmp_path: Path, recorded: Make, sleeper: ProcessId):
@@ -291,3 +301,20 @@ def test_what_one_elsewhere_is_asked_for_is_shown_until_it_is_withdrawn(tmp_path
     withdraw(str(run))
     seen = seen_by_scan(tmp_path)
     assert seen.request is None and "asked by" not in seen.state_reason
+
+
+def test_a_stop_that_was_asked_for_elsewhere_is_no_end(tmp_path: Path, recorded: Make):
+    """It may be saving at this moment: nobody says that it has stopped, and nothing is started in its place."""
+    run = recorded(host="gpu-07")
+    write_stop(str(run), StopRecord(who="ann@gpu-03", how="graceful", asked_at=time.time() - 130))
+    seen = seen_by_scan(tmp_path)
+    assert (seen.state, seen.is_surely_over) == (RunState.IDLE, False)
+    assert seen.state_reason == (
+        "on gpu-07: stop asked 2 min ago by ann@gpu-03, its end isn't seen from here "
+        "(last sign: save 0060, less than 10 s ago)"
+    )
+    assert (why_alive(seen) or "").startswith(f"{RUN} seems to live on gpu-07: it wrote ")
+    write_exit(str(run), ExitRecord(code=0, signal=None, ended_at=time.time(), stop={"who": "SIGTERM"}))
+    seen = seen_by_scan(tmp_path)
+    assert (seen.state, seen.is_surely_over, why_alive(seen)) == (RunState.STOPPED, True, None)
+    assert seen.state_reason.startswith("stopped on request by ann@gpu-03")
