@@ -21,6 +21,7 @@ from lavender_tui.tui.ascii_only import AsciiOnly, terminal_is_ascii
 from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
 from lavender_tui.tui.feed import Feed, RunsChanged, WatchFailed
+from lavender_tui.tui.hand import SETTLE_SECONDS, Hand
 from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _MOST_THREADS = 64
+
+
+_ANSWERS = ("answer", "press(")  # to a question whether something is to be done
 
 
 class LavenderApp(Orderly, AnnouncingApp):
@@ -65,6 +69,7 @@ class LavenderApp(Orderly, AnnouncingApp):
     ) -> None:
         self.look = look or Look()
         self.telling = Telling(self, self.look.notify)
+        self._hand = Hand()
         super().__init__()
         self._notices = self.look.notices
         self.grace_seconds = grace_seconds
@@ -106,13 +111,26 @@ class LavenderApp(Orderly, AnnouncingApp):
             return False
         if isinstance(self.screen, RunsScreen) and self.screen.puts_off(name):
             return True
+        if (keys.is_changing(name) or name.startswith(_ANSWERS)) and await self._is_pasted():
+            return False
         return await super().run_action(action, default_namespace, namespaces)
+
+    async def _is_pasted(self) -> bool:
+        """Was the key one of many that came at once? Nothing is started or ended by such."""
+        if self.is_headless:
+            return False
+        await asyncio.sleep(SETTLE_SECONDS)
+        if self._hand.is_too_quick:
+            words = "so many keys at once are taken for pasted text: press it again"
+            self.notify(words, title="Nothing was changed", severity="warning", markup=False)
+            return True
+        return False
 
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()
 
     def get_driver_class(self) -> type[Driver]:
-        return talking(super().get_driver_class(), self.telling)
+        return talking(super().get_driver_class(), self.telling, self._hand)
 
     @property
     def is_ascii(self) -> bool:

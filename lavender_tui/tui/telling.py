@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from textual.events import Key
+from textual.message import Message
+
 from lavender_tui.model.text import clean
 
 if TYPE_CHECKING:
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from lavender_tui.model.notices import Notice
     from lavender_tui.model.run import Run
     from lavender_tui.tui.announcing import AnnouncingApp
+    from lavender_tui.tui.hand import Hand
 
 _SEVERE = {"failed": "error", "nan": "error", "jumped": "error", "stalled": "warning"}
 _MOST = 3  # lines at once; a rack that loses its power has a thousand
@@ -95,13 +99,18 @@ def desktop_notice(words: str) -> str:
     return f"\x1b]9;{'run ' if shown[:1].isdigit() else ''}{shown}\x07"
 
 
-def talking(base: type[Driver], telling: Telling) -> type[Driver]:
-    """That driver, telling where to write to as soon as there is one."""
+def talking(base: type[Driver], telling: Telling, hand: Hand) -> type[Driver]:
+    """That driver, telling where to write to as soon as there is one, and noting when keys come."""
 
     class Talking(base):  # type: ignore[misc, valid-type]
         def __init__(self, *args: object, **options: object) -> None:
             super().__init__(*args, **options)
             if not self.is_headless:
                 telling.write = self.write
+
+        def process_message(self, message: Message) -> None:
+            if isinstance(message, Key) and not self.is_headless:
+                hand.pressed(message.key)
+            super().process_message(message)
 
     return Talking

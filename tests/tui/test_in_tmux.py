@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tui import runs
 from tests.tui.test_terminal import RUN
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -126,3 +127,17 @@ def test_a_bracketed_paste_into_the_list_presses_nothing(shown: Tmux, root: Path
     shown.keys("k")
     until(lambda: shown.lines[2:8] == seen, what="the list as before")
     assert shown.is_running and sorted(os.listdir(root)) == before
+
+
+@pytest.mark.parametrize("words", ["Resume it, then stop\nx\n", "R\nR\nx\ny\ny\n", "x y\nKK\nRy\nPy\n"])
+def test_a_paste_without_brackets_changes_nothing(tmux: Tmux, tmp_path: Path, until: Until, words: str) -> None:
+    """Where a terminal types a paste as keys: no run is started, none is stopped, nothing is deleted by it."""
+    root = runs.small_root(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+    tmux.start(80, 24, sys.executable, "-c", RUN, str(root))
+    until(lambda: "✗ failed" in tmux.screen, what="the list")
+    tmux.paste(words, bracketed=False)
+    until(lambda: "Nothing was changed" in tmux.screen, what="that it was taken for a paste")
+    until(lambda: tmux.keys("Escape") or "s sort" in tmux.screen, what="the list again, all that was pasted read")
+    after = {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+    assert after == before
