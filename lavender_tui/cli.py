@@ -214,6 +214,8 @@ def plan(command: tuple[str, ...], **options: Any) -> int:
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option("-y", "--yes", is_flag=True, help="Answer yes: also resume a run that was resumed before.")
 @click.option("--follow", is_flag=True, help="Print the training's output until it ends.")
+@click.option("-q", "--quiet", is_flag=True, help="Say only warnings, refusals and the result (default: in a log).")
+@click.option("-v", "--verbose", is_flag=True, help="Say every check that passed.")
 @click.pass_obj
 def resume(command: tuple[str, ...], **options: Any) -> int:
     """Resume TARGET (a root, run or checkpoint): merge its rank states, plan, launch. Prints the new run's path.
@@ -258,7 +260,9 @@ def _sizes(ctx: click.Context, parameter: click.Parameter, words: str | None) ->
 
 @cli.command(changes=True)
 @click.argument("target", required=False, metavar="[RUN|ROOT]")
-@click.option("--tries", type=click.IntRange(min=1), help="Resumes in a row that save nothing new (default: 5).")
+@click.option(
+    "--tries", type=click.IntRange(min=1), help="Resumes in vain until it gives up: they save nothing new (default: 5)."
+)
 @click.option(
     "--backoff",
     type=click.FloatRange(min=0, min_open=True),

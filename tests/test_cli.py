@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +48,12 @@ def test_everything_after_the_first_double_dash_is_the_training_command() -> Non
         (("plan", "--policy", "guess"), 2, "guess"),
         (("export", "--format", "xml"), 2, "xml"),
         (("ls", "/no/such/root"), 102, "/no/such/root"),
-        (("lss",), 102, "did you mean ls?"),
+        (("lss",), 2, "Did you mean ls?"),
+        (("nosuchcmd",), 2, "there is no command nosuchcmd, and no directory of that name. `lavender-tui --help`"),
+        (("no/such/root",), 102, "there is no such directory"),
+        (("export", "nosuch"), 102, "nosuch: there is no such directory. Name the directory that holds the runs"),
+        (("ls", "export"), 102, "export: there is no such directory"),
+        (("stop", "run-nope", "--root", "nosuch"), 102, "nosuch: there is no such directory"),
         (("ls", __file__), 102, "it is a file"),
         (("inspect", "/no/such.pt"), 102, "/no/such.pt"),
         (("stop", "run-nowhere"), 102, "run-nowhere"),
@@ -61,6 +68,70 @@ def test_exit_codes_and_one_line_an_error(tmp_path: Path, args: tuple[str, ...],
     assert "Traceback" not in done.stderr
     if code:
         assert done.stdout == ""
+
+
+def test_a_run_is_looked_for_right_here_where_the_usual_root_is_not(tmp_path: Path) -> None:
+    (tmp_path / "run-2026-04-24_18-53-41").mkdir()
+    told = lavender("logs", "run-nope", cwd=tmp_path)
+    assert told.returncode == 102 and f"`lavender-tui ls {tmp_path}` shows the runs" in told.stderr
+    assert "the run has no log" in lavender("logs", "18-53", cwd=tmp_path).stderr
+
+
+def test_an_empty_log_is_said(tmp_path: Path) -> None:
+    (tmp_path / "run-1").mkdir()
+    (tmp_path / "run-1" / "train.log").touch()
+    told = lavender("logs", "run-1", cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (0, "") and "nothing is printed yet" in told.stderr
+    (tmp_path / "run-1" / "train.log").write_text("a\n")
+    told = lavender("logs", "run-1", cwd=tmp_path)
+    assert (told.stdout, told.stderr) == ("a\n", "")
+
+
+def test_of_a_run_that_died_in_its_first_second_nothing_is_lost_and_that_is_said(tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    made = lavender("resume", "--latest", str(root), "--", sys.executable, "-c", "raise SystemExit(1)", cwd=tmp_path)
+    run_dir = made.stdout.strip()
+    assert made.returncode == 0 and lavender("logs", run_dir, "--follow").returncode == 100
+    told = lavender("stop", run_dir)
+    assert "it isn't running" in told.stderr and "trained no step: nothing is lost" in told.stderr
+
+
+def test_a_log_gets_no_check_that_passed_unless_asked(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-24_18-53-41"
+    save(str(run))
+    words = ("resume", str(run), "--world-size", "1", "--follow")
+    command = ("--", sys.executable, "-c", "print('it trains')")
+    told = lavender(*words, *command, cwd=tmp_path)
+    assert told.returncode == 0 and "it trains" in told.stdout and "✓" not in told.stderr
+    told = lavender(*words, "--yes", "--verbose", *command, cwd=tmp_path)
+    assert told.returncode == 0 and told.stderr.count(" ✓ ") > 5
+    assert "exclude each other" in lavender(*words, "-q", "-v", *command).stderr
+
+
+def test_in_a_refusal_nothing_stands_between_the_warnings_and_the_reason(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-24_18-53-41"
+    save(str(run))
+    told = lavender("resume", str(run), "--world-size", "7", "--", sys.executable, "-c", "pass", cwd=tmp_path)
+    assert told.returncode == 1 and "✓" not in told.stderr
+    lines = told.stderr.splitlines()
+    assert lines[-1].startswith("lavender-tui: not resumed: ") and not any("not resumed" in line for line in lines[:-1])
+    plan = lavender("plan", str(run), "--world-size", "7", "--", sys.executable, "-c", "pass", cwd=tmp_path)
+    assert "✓" in plan.stderr and "✗" in plan.stderr
+
+
+def test_on_a_terminal_the_checks_that_passed_are_one_line(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-24_18-53-41"
+    save(str(run))
+    ours, theirs = pty.openpty()
+    words = ("resume", str(run), "--world-size", "1", "--", sys.executable, "-c", "pass")
+    done = subprocess.run(
+        [sys.executable, "-m", "lavender_tui", *words], stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
+    os.close(theirs)
+    told = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert done.returncode == 0 and told.count("✓") == 1
+    assert re.search(r" ✓ [0-9]+ checks passed \(-v shows them\)", told)
 
 
 def test_a_refused_resume_ends_with_what_where_and_what_to_do(tmp_path: Path) -> None:

@@ -10,15 +10,16 @@ from typing import Any
 
 from lavender_tui.commands import places
 from lavender_tui.commands.plan import looked_through, options_of, refused, show
-from lavender_tui.commands.printing import put_checks, put_json, say
+from lavender_tui.commands.printing import Talk, put_findings, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
 from lavender_tui.model.secrets import masked
 
 
 def run(
-    *, command: tuple[str, ...], as_json: bool, dry_run: bool, follow: bool, target: str | None = None, **options: Any
-) -> int:
+    *, command: tuple[str, ...], as_json: bool, dry_run: bool, follow: bool, talk: Talk, target: str | None = None,
+    **options: Any,
+) -> int:  # fmt: skip
     """See the module; `options` are those of `plan`."""
     from lavender_tui.resume import fresh
 
@@ -35,17 +36,17 @@ def run(
         if found.next in (fresh.Next.ALIVE, fresh.Next.OVER):
             return _nothing_to_do(found, as_json)
         try:
-            run_dir = _start(found, root, wanted, as_json)
+            run_dir = _start(found, root, wanted, as_json, talk)
         except AlreadyRunning as error:
             return _nothing_to_do(fresh.Latest(next=fresh.Next.ALIVE, why=str(error)), as_json)
     if follow:
         from lavender_tui.commands import logs
 
-        return logs.follow_to_the_end(run_dir, rank=None, lines=0)
+        return logs.follow_to_the_end(run_dir, rank=None, lines=logs.FROM_ITS_START)
     return 0
 
 
-def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
+def _start(found: Any, root: str, wanted: Any, as_json: bool, talk: Talk) -> str:
     """Start what is to be started; the new run's directory."""
     from lavender_tui.resume import carry_out, fresh, is_examined_by_default
 
@@ -57,7 +58,7 @@ def _start(found: Any, root: str, wanted: Any, as_json: bool) -> str:
     proposal = found.proposal
     if not proposal.is_refused and is_examined_by_default(proposal):
         proposal = looked_through(proposal)
-    put_checks(proposal)
+    put_findings(proposal, talk)
     if proposal.is_refused:
         if as_json:
             show(proposal, as_json=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FOLLOWED_FAILED, FOLLOWED_STOPPED = 100, 103
 NOTHING_FOUND = 1
 USUAL_LINES = 100
+FROM_ITS_START = 1_000_000  # lines: all that a training has printed before somebody came to follow it
 
 
 def run(
@@ -94,6 +95,8 @@ def _put_tails(files: list[tuple[str, str]], lines: int, *, raw: bool) -> int:
         for line in tail(path, lines):
             put(label if len(files) > 1 else "", line)
     sys.stdout.flush()
+    if not any(map(os.path.getsize, (path for _, path in files))):
+        say(f"nothing is printed yet: {', '.join(clean(path) for _, path in files)}")
     return 0
 
 

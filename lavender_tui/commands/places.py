@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.config import Config, load
-from lavender_tui.errors import NotFound
+from lavender_tui.errors import NotFound, UsageError
+from lavender_tui.model import command_line
 
 
 def settings() -> Config:
@@ -28,8 +29,9 @@ def resolve_roots(roots: Sequence[str]) -> tuple[str, ...]:
     for root in named:
         path = os.path.abspath(os.path.expanduser(root))
         if not os.path.exists(path):
-            hint = _did_you_mean(root) if roots else "Name the directory that holds the runs"
-            raise NotFound("there is no such directory", where=root, hint=hint)
+            if _is_meant_as_verb(root):
+                raise UsageError(f"there is no command {root}, and no directory of that name", hint=_verbs_like(root))
+            raise NotFound("there is no such directory", where=root, hint="Name the directory that holds the runs")
         if not os.path.isdir(path) and not is_checkpoint_name(os.path.basename(path)):
             raise NotFound(
                 "it is a file, no directory of runs", where=root, hint="Name the directory that holds the runs"
@@ -39,15 +41,20 @@ def resolve_roots(roots: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _did_you_mean(word: str) -> str | None:
-    """A mistyped verb is read as a root: say so."""
-    if os.sep in word or not word.isalpha():
-        return None
+def _is_meant_as_verb(word: str) -> bool:
+    """Where a verb could stand too, a lone word that is no path is rather a mistyped one: wrong usage."""
+    import click
+
+    context = click.get_current_context(silent=True)
+    return context is not None and context.info_name == "app" and word.replace("-", "").isalpha()
+
+
+def _verbs_like(word: str) -> str:
     import click
 
     group = click.get_current_context().find_root().command
     near = difflib.get_close_matches(word, getattr(group, "commands", ()), n=1)
-    return f"There is no command {word} either" + (f": did you mean {near[0]}?" if near else "")
+    return f"Did you mean {near[0]}?" if near else "`lavender-tui --help` lists the commands"
 
 
 def resolve_run(run: str, root: str | None) -> str:
@@ -55,7 +62,7 @@ def resolve_run(run: str, root: str | None) -> str:
     direct = os.path.abspath(os.path.expanduser(run))
     if os.path.isdir(direct):
         return direct
-    base = os.path.abspath(os.path.expanduser(root or settings().root))
+    base = _base(root)
     inside = os.path.join(base, run)
     if os.path.isdir(inside):
         return inside
@@ -65,5 +72,17 @@ def resolve_run(run: str, root: str | None) -> str:
         names = []
     if len(names) == 1:
         return os.path.join(base, names[0])
-    hint = f"It could be any of {', '.join(names[:5])}" if names else f"`lavender-tui ls {base}` shows the runs"
+    ls = command_line.shown(["lavender-tui", "ls", base])
+    hint = f"It could be any of {', '.join(names[:5])}" if names else f"`{ls}` shows the runs"
     raise NotFound("there is no such run", where=run, hint=hint)
+
+
+def _base(root: str | None) -> str:
+    """Where a run is looked for by its name; where nobody says where and the usual root isn't there, it is right here.
+    Raises NotFound for a named root that isn't."""
+    base = os.path.abspath(os.path.expanduser(root or settings().root))
+    if os.path.isdir(base):
+        return base
+    if root is not None:
+        raise NotFound("there is no such directory", where=root, hint="Name the directory that holds the runs")
+    return os.getcwd()

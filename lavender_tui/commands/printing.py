@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
+from lavender_tui.errors import UsageError
 from lavender_tui.model import text
-from lavender_tui.model.plan import Proposal, Verdict
+from lavender_tui.model.plan import Check, Proposal, Verdict
 
 MARKS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
 
@@ -41,15 +43,50 @@ def put_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequ
         print("  ".join(cells).rstrip())
 
 
+class Talk(StrEnum):
+    """How much is said of checks that passed."""
+
+    ALL = "each of them"
+    FOLDED = "how many they are"
+    NOTHING = "nothing"
+
+
+def talk_of(*, quiet: bool, verbose: bool) -> Talk:
+    """By the flags; without one a log, or cron's mail, gets only what somebody has to know. Raises UsageError."""
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose exclude each other")
+    if verbose:
+        return Talk.ALL
+    return Talk.FOLDED if sys.stderr.isatty() and not quiet else Talk.NOTHING
+
+
 def put_checks(proposal: Proposal) -> None:
     """The checks of a proposal, one a line, on stderr, what speaks against it first; evidence and remedy below that."""
-    worst_first = (Verdict.REFUSE, Verdict.WARN, Verdict.PASS)
-    for check in sorted(proposal.checks, key=lambda one: worst_first.index(one.verdict)):
-        print(f" {MARKS[check.verdict]} {text.clean(check.what)}", file=sys.stderr)
-        if check.verdict is not Verdict.PASS:
-            for more in (check.evidence, check.remedy):
-                if more:
-                    print(f"   {text.clean(more)}", file=sys.stderr)
+    for verdict in (Verdict.REFUSE, Verdict.WARN, Verdict.PASS):
+        for check in proposal.checks:
+            if check.verdict is verdict:
+                _put_check(check)
+
+
+def put_findings(proposal: Proposal, talk: Talk) -> None:
+    """What somebody who starts it has to know, what weighs most last. The first refusal isn't among it: that is the
+    error which ends the command, and so its last line."""
+    passed = [check for check in proposal.checks if check.verdict is Verdict.PASS]
+    if talk is Talk.FOLDED and passed:
+        more = "" if proposal.is_refused else " (-v shows them)"
+        print(f" {MARKS[Verdict.PASS]} {text.plural(len(passed), 'check')} passed{more}", file=sys.stderr)
+    refusals = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
+    warnings = [check for check in proposal.checks if check.verdict is Verdict.WARN]
+    for check in (*(passed if talk is Talk.ALL else ()), *warnings, *refusals[1:]):
+        _put_check(check)
+
+
+def _put_check(check: Check) -> None:
+    print(f" {MARKS[check.verdict]} {text.clean(check.what)}", file=sys.stderr)
+    if check.verdict is not Verdict.PASS:
+        for more in (check.evidence, check.remedy):
+            if more:
+                print(f"   {text.clean(more)}", file=sys.stderr)
 
 
 def is_terminal() -> bool:

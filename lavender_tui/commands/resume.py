@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.commands.plan import looked_through, options_of, refused, show, target_of
-from lavender_tui.commands.printing import ask, is_terminal, put_checks, put_json, say
+from lavender_tui.commands.printing import ask, is_terminal, put_findings, put_json, say, talk_of
 from lavender_tui.errors import Refused, ResumedAlready
 from lavender_tui.model import text
 from lavender_tui.model.plan import Proposal, Verdict
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 def run(
     *, command: tuple[str, ...], as_json: bool, dry_run: bool, yes: bool, follow: bool, target: str | None = None,
-    latest: bool = False, **options: Any,
+    latest: bool = False, quiet: bool = False, verbose: bool = False, **options: Any,
 ) -> int:  # fmt: skip
+    talk = talk_of(quiet=quiet, verbose=verbose)
     if latest:
         from lavender_tui.commands import latest as to_be_current
 
         return to_be_current.run(
-            command=command, as_json=as_json, dry_run=dry_run, follow=follow, target=target, **options
+            command=command, as_json=as_json, dry_run=dry_run, follow=follow, target=target, talk=talk, **options
         )
     from lavender_tui.resume import is_examined_by_default, propose
 
@@ -34,7 +35,7 @@ def run(
     if dry_run:
         show(proposal, as_json=as_json)
         return 1 if proposal.is_refused else 0
-    put_checks(proposal)
+    put_findings(proposal, talk)
     if proposal.is_refused:
         if as_json:
             show(proposal, as_json=True)
@@ -58,7 +59,9 @@ def run(
         from lavender_tui.commands import logs
 
         # With --json stdout holds the one document, so the training's words go where words go.
-        return logs.follow_to_the_end(launched.run_dir, rank=None, lines=0, out=sys.stderr if as_json else None)
+        return logs.follow_to_the_end(
+            launched.run_dir, rank=None, lines=logs.FROM_ITS_START, out=sys.stderr if as_json else None
+        )
     return 0
 
 

@@ -12,7 +12,7 @@ from lavender_tui.commands import places
 from lavender_tui.commands.printing import ask, is_terminal, say
 from lavender_tui.errors import UsageError
 from lavender_tui.model import command_line
-from lavender_tui.model.ending import StopAt, at_stake, request_words, when_words, why_no_request
+from lavender_tui.model.ending import StopAt, at_stake, request_words, what_is_kept, when_words, why_no_request
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, plural
 
@@ -103,7 +103,9 @@ def _stop(run_dir: str, how: str, grace: float, yes: bool) -> int:
     from lavender_tui.launch import stop
 
     kill, interrupt = how == "kill", how == "interrupt"
-    return _carry_out(lambda anyway: stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=anyway), yes)
+    return _carry_out(
+        lambda anyway: stop(run_dir, kill=kill, interrupt=interrupt, grace=grace, unrecorded=anyway), run_dir, yes
+    )
 
 
 def _stop_by_hand(run: Run, how: str, grace: float, yes: bool) -> int:
@@ -127,6 +129,7 @@ def _stop_by_hand(run: Run, how: str, grace: float, yes: bool) -> int:
         lambda anyway: hand.stop_by_hand(
             run.path, shown=shown, kill=kill, interrupt=interrupt, grace=grace, unrecorded=anyway
         ),
+        run.path,
         yes,
     )
     if found.left_alone:
@@ -134,7 +137,7 @@ def _stop_by_hand(run: Run, how: str, grace: float, yes: bool) -> int:
     return code
 
 
-def _carry_out(stop: Callable[[bool], StopOutcome], yes: bool) -> int:
+def _carry_out(stop: Callable[[bool], StopOutcome], run_dir: str, yes: bool) -> int:
     """`stop` is told whether it may go on where the stop can't be recorded."""
     from lavender_tui.launch.stopping import CannotRecord
 
@@ -144,7 +147,9 @@ def _carry_out(stop: Callable[[bool], StopOutcome], yes: bool) -> int:
         if not ask(f"{clean(error.what)}. Stop it all the same?"):
             raise
         outcome = stop(True)
-    say(outcome.words)
+    after = _seen(run_dir) if outcome.has_ended else None
+    is_told = after is None or after.is_alive or (after.newest is not None and outcome.how != "not running")
+    say(outcome.words if after is None or is_told else f"{outcome.words}; {what_is_kept(after)}")
     return 0 if outcome.has_ended else 1
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _CLOCK_GRAIN = 0.05  # a file's time may lie that far before the instant in which it was written (seconds)
 
 _AT_ONCE = 0.5  # seconds
+_TO_BEGIN = 60.0  # seconds; what logs no step and lives longer may train without saying so
 
 
 class StopAt(StrEnum):
@@ -187,6 +188,17 @@ def saved_since(newest: Checkpoint | None, asked_at: float | None) -> str | None
     if newest is None or asked_at is None or newest.facts.mtime_ns / 1e9 < asked_at - _CLOCK_GRAIN:
         return None
     return save_name(newest).removeprefix("save ")
+
+
+def what_is_kept(run: Run) -> str:
+    """Of a run that is over: what there is to go on from, or that it never got to where something could be lost."""
+    if run.newest is not None:
+        return f"its newest is {save_name(run.newest)}"
+    ended_at = run.end.ended_at if run.end else None
+    lived = None if ended_at is None or run.started_at is None else max(0.0, ended_at - run.started_at)
+    if run.losses or lived is None or lived > _TO_BEGIN:
+        return "nothing of it is saved"
+    return f"it lived for {lived:.1f} s and trained no step: nothing is lost"
 
 
 def stopped_words(end: EndFacts, newest: Checkpoint | None) -> str:

@@ -26,7 +26,7 @@ from lavender_tui.model.text import clean, duration, plural
 from lavender_tui.resume.carrying_out import carry_out
 from lavender_tui.resume.choose import resumed_as
 from lavender_tui.resume.keepable import ended_politely, refuse_unkeepable
-from lavender_tui.resume.keeping import Decision, Ending, Next, decide
+from lavender_tui.resume.keeping import Decision, Ending, Next, decide, in_vain
 from lavender_tui.resume.next_start import Outcome, Search, Wanted, best_proposal, run_at
 from lavender_tui.resume.request import Options
 from lavender_tui.resume.waking import Alarm
@@ -165,9 +165,8 @@ class _Keeper:
             world_sizes=self.limits.world_sizes,
             took_over=self.took_over,
         )
-        self.tell(
-            f"keeps {self.name} alive: {plural(self.limits.tries, 'try', 'tries')} in a row that save nothing new"
-        )
+        verb = "saves" if self.limits.tries == 1 else "save"
+        self.tell(f"keeps {self.name} alive; gives up after {in_vain(self.limits.tries)} that {verb} nothing new")
 
     @property
     def name(self) -> str:

@@ -62,13 +62,18 @@ def decide(ending: Ending, *, tries_used: int, tries: int, backoff_seconds: floa
         return Decision(next=Next.FINISHED, why=f"it ended well, with exit code 0 ({ending.reason})")
     used = 0 if ending.has_saved else tries_used
     if used >= tries:
-        why = f"{plural(used, 'try', 'tries')} in a row saved nothing new; the last one: {clean(ending.reason, 300)}"
+        why = f"{in_vain(used)} saved nothing new; the last one: {clean(ending.reason, 300)}"
         return Decision(next=Next.GIVE_UP, why=why, tries_used=used)
     if ending.stepless >= MOST_STEPLESS and not ending.has_saved:
         failed = f"{plural(ending.stepless, 'checkpoint')} failed before the first step, so that is not their fault"
         return Decision(next=Next.GIVE_UP, why=f"{failed}: {clean(ending.reason, 300)}", tries_used=used)
     wait = wait_seconds(used, ending.lived_seconds, backoff_seconds)
     return Decision(next=Next.RESUME, why=ending.reason, tries_used=used, wait_seconds=wait)
+
+
+def in_vain(tries: int) -> str:
+    """ "1 try", "3 tries in a row"."""
+    return "1 try" if tries == 1 else f"{plural(tries, 'try', 'tries')} in a row"
 
 
 def wait_seconds(tries_used: int, lived_seconds: float | None, backoff_seconds: float) -> float:
