@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+from lavender_tui.errors import LavenderError, NotFound, UsageError
+from lavender_tui.launch import hooks
 from lavender_tui.tui.keys import markdown
 
 ROOT = Path(__file__).parent.parent
@@ -66,3 +69,24 @@ def test_the_example_for_a_training_script_is_the_documented_one() -> None:
     assert block
     lines = [line.split("#")[0].strip() for line in block[0].splitlines()[2:-1]]
     assert [line for line in lines if line and line not in documented] == []
+
+
+def test_the_hooks_that_it_shows_are_taken() -> None:
+    block = re.search(r"```toml\n(\[notify\].*?)```", README, re.DOTALL)
+    assert block
+    commands = {name: told for name, told in tomllib.loads(block[1])["notify"].items() if isinstance(told, str)}
+    assert len(commands) == 3
+    for command in commands.values():
+        hooks.parse(command)
+
+
+def test_exit_codes_are_said_once_and_are_those_of_the_errors() -> None:
+    told = re.findall(r"^\| ([0-9]+) \|", README, re.MULTILINE)
+    assert told == ["0", "1", "2", "100", "102", "103", "130"]
+    assert "xit codes" not in README
+    assert {error.exit_code for error in (LavenderError, UsageError, NotFound)} <= set(map(int, told))
+
+
+def test_what_folds_is_closed_again() -> None:
+    assert README.count("<details>") == README.count("</details>") == README.count("<summary>") > 5
+    assert len(README[: README.index("# Reference")].splitlines()) < 280

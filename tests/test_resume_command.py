@@ -60,7 +60,7 @@ def test_a_run_that_went_on_as_another_needs_yes(root: Path) -> None:
 def test_a_resume_that_ended_before_its_first_save_is_simply_tried_again(root: Path) -> None:
     """As after an out-of-memory at once: an unattended script must get on."""
     runs.launched(root / CHILD, ["python", "train.py"], source=root / PARENT, world_size=1)
-    done = resume(root)
+    done = resume(root, "--verbose")
     assert done.returncode == 0, done.stderr
     assert "ended before its first save" in done.stderr
 

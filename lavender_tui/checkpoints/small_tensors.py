@@ -1,6 +1,7 @@
 """The few tensors whose value is wanted: a loss or an epoch saved as a tensor, counts of a rank state.
 
-Only their own bytes are read. Weights and optimizer moments are never among them.
+Only their own bytes are read. An optimizer's moments and a dict of many tensors are never among them; of a model of a
+few tensors, one that is a single number is.
 """
 
 from __future__ import annotations

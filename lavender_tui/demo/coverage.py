@@ -60,12 +60,27 @@ def trained_steps(generations: Iterable[Generation], epoch: int) -> tuple[dict[i
     steps: dict[int, list[int]] = defaultdict(list)
     forgotten = 0
     for generation in generations:
-        for _, logged_epoch, step, ids in logged_steps(generation.run_dir):
+        kept, again = _last_attempt(generation.run_dir)
+        forgotten += again
+        for (_, step), (logged_epoch, ids) in kept.items():
             if generation.last_step is not None and step > generation.last_step:
                 forgotten += len(ids)
             elif logged_epoch == epoch:
                 steps[step] += ids
     return dict(steps), forgotten
+
+
+def _last_attempt(run_dir: str) -> tuple[dict[tuple[str, int], tuple[int, list[int]]], int]:
+    """(file, step) -> (epoch, ids), and how many rows were trained again: ranks that torchrun starts again within the
+    run go on from its last save, and what was logged after that one is in no weights."""
+    kept: dict[tuple[str, int], tuple[int, list[int]]] = {}
+    newest: dict[str, int] = {}
+    again = 0
+    for file, epoch, step, ids in logged_steps(run_dir):
+        for stale in range(step, newest.get(file, step - 1) + 1):
+            again += len(kept.pop((file, stale), (0, []))[1])
+        kept[file, step], newest[file] = (epoch, ids), step
+    return kept, again
 
 
 def judge(generations: Iterable[Generation], expected: Sequence[Sequence[int]], *, epoch: int = 1) -> Coverage:
