@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch import journal
-from lavender_tui.launch.living import is_alive
-from lavender_tui.launch.record import LaunchRecord, end_facts, read_launch
-from lavender_tui.model.run import started_at_from_name
+from lavender_tui.launch.files import LOG
+from lavender_tui.launch.living import is_alive, members
+from lavender_tui.launch.record import LaunchRecord, end_facts, read_launch, this_machine
+from lavender_tui.model.run import EndFacts, started_at_from_name
 from lavender_tui.model.suspects import AT_ONCE_STEPS, Follower
 
 MOST_NEIGHBOURS = 5_000
@@ -67,15 +68,39 @@ def followers_of(run_path: str) -> list[Follower]:
 def _follower(directory: str, record: LaunchRecord) -> Follower:
     told = record.resumed_from.checkpoint if record.resumed_from is not None else None
     started = started_at_from_name(os.path.basename(directory))
+    lives = is_alive(directory)
     return Follower(
         path=directory,
         checkpoint=os.path.basename(told) if told else None,
-        is_alive=is_alive(directory),
+        is_alive=lives,
         has_saved=_has_saved(directory),
         steps=steps_of(os.path.join(directory, _METRICS)),
         started_at=started if started is not None else record.started_at,
-        end=end_facts(directory),
+        end=end_facts(directory) or (None if lives else _unseen_end(directory, record)),
+        last_activity_at=max(_written_at(os.path.join(directory, name)) for name in (_METRICS, LOG)),
     )
+
+
+def _unseen_end(directory: str, record: LaunchRecord) -> EndFacts | None:
+    """What a training left whose supervisor was gone before it; None where its processes may live out of sight."""
+    from lavender_tui.launch import cause
+
+    here = this_machine()
+    was_here = record.host == here.host and (record.is_here or record.boot_id != here.boot_id)
+    if record.slurm is not None or not was_here or members(directory, record):
+        return None
+    try:
+        failure = cause.examine(directory, None)
+    except (OSError, ValueError, RecursionError):
+        return None  # what a training wrote may be anything
+    return None if failure is None else EndFacts(is_unseen=True, error=failure.words, failure=failure)
+
+
+def _written_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _has_saved(directory: str) -> bool:

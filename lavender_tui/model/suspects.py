@@ -2,7 +2,7 @@
 
 Known from two sides. A deep check that failed is remembered by what the file was then: one that was replaced starts
 anew. And a run that was resumed from a checkpoint and failed at once says so on disk, with its launch record, its exit
-record and no save of its own; nothing is written for that.
+record (or the error that it left, where its supervisor was killed) and no save of its own; nothing is written for that.
 
 A failure before the first step may as well be the command's, or the machine's. It counts only where the error names
 the checkpoint, or where it came twice; and where another checkpoint of the same run failed in that way too, the
@@ -33,7 +33,7 @@ _USAGE_CODES = (2, 126, 127)  # a wrong option, no right to execute, no such com
 class Follower:
     """What counts of a run that was resumed from another: `checkpoint` is the name of the file that it came from.
 
-    `steps` is how many it has logged, `started_at` in unix seconds.
+    `steps` is how many it has logged, the times in unix seconds; `last_activity_at` is that of its last save or line.
     """
 
     path: str
@@ -43,6 +43,7 @@ class Follower:
     steps: int
     started_at: float | None
     end: EndFacts | None
+    last_activity_at: float | None = None
 
     @classmethod
     def of(cls, run: Run) -> Follower:
@@ -55,6 +56,7 @@ class Follower:
             steps=run.losses[-1].step - run.losses[0].step + 1 if run.losses else 0,
             started_at=run.started_at,
             end=run.end,
+            last_activity_at=run.last_activity_at,
         )
 
 
@@ -104,13 +106,20 @@ def failed_at_once(run: Follower) -> bool:
     end = run.end
     if end is None or end.stop_requested or run.has_saved:
         return False
-    ended_badly = end.signal in _CRASHES if end.signal else end.exit_code not in (0, None, *_USAGE_CODES)
-    if not ended_badly or _FROM_OUTSIDE.search(end.error or ""):
+    if not _ended_badly(end) or _FROM_OUTSIDE.search(end.error or ""):
         return False
     if run.steps:
         return run.steps <= AT_ONCE_STEPS
-    lasted = None if end.ended_at is None or run.started_at is None else end.ended_at - run.started_at
+    ended_at = run.last_activity_at if end.is_unseen else end.ended_at
+    lasted = None if ended_at is None or run.started_at is None else ended_at - run.started_at
     return lasted is not None and lasted <= AT_ONCE_SECONDS
+
+
+def _ended_badly(end: EndFacts) -> bool:
+    """By its exit code or signal; where nobody saw those, by the error that its ranks or the end of its log hold."""
+    if end.is_unseen:
+        return end.failure is not None and "KeyboardInterrupt" not in (end.error or "")
+    return end.signal in _CRASHES if end.signal else end.exit_code not in (0, None, *_USAGE_CODES)
 
 
 def _is_telling(run: Follower) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -13,18 +14,23 @@ import pytest
 
 from lavender_tui import checkpoints
 from lavender_tui.launch.bad_files import MOST_REMEMBERED, memory_path, remember, remembered
+from lavender_tui.launch.followers import followers_of
 from lavender_tui.launch.identity import host_name
+from lavender_tui.launch.living import members
 from lavender_tui.launch.record import (
     ExitRecord,
     LaunchRecord,
     ProcessId,
     StopRecord,
     read_exit,
+    read_launch,
+    send_signal,
     write_exit,
     write_launch,
     write_stop,
 )
 from lavender_tui.model.run import Lineage
+from lavender_tui.model.suspects import failed_at_once
 from lavender_tui.resume import carry_out
 from lavender_tui.resume.examining import examine
 from tests.resume.saves import check, proposed, save, warnings
@@ -156,6 +162,60 @@ def test_a_real_run_that_breaks_after_a_step(run: str, until: Any, nothing_survi
     assert proposal.plan is not None and proposal.plan.source.save_count == 1
     assert proposal.passed_over[0][0] == bad and "ZeroDivisionError" in proposal.passed_over[0][1]
     assert sorted(os.listdir(run)) == before
+
+
+LEFT_ALONE = """
+import os, signal, sys, time
+run = os.environ["LAVENDER_RUN_DIR"]
+while not os.path.exists(run + "/go"):
+    time.sleep(0.02)
+if "steps" in sys.argv:
+    open(run + "/metrics.jsonl", "w").write('{"step": 1, "loss": 2.0}\\n{"step": 2, "loss": 2.1}\\n')
+if "killed" in sys.argv:
+    os.kill(os.getpid(), signal.SIGKILL)
+if "interrupted" in sys.argv:
+    raise KeyboardInterrupt
+raise RuntimeError("the loss is nan")
+"""
+
+
+def end_unseen(run: str, until: Any, *words: str) -> None:
+    """Resume the run's second save, kill the supervisor, then let the training end."""
+    bad = os.path.join(run, "pretrain-10-00-00-0002.pt")
+    launched = carry_out(proposed(bad, (sys.executable, "-c", LEFT_ALONE, *words), world_size=1), again=True)
+    record = read_launch(launched.run_dir)
+    assert record is not None and record.supervisor is not None
+    send_signal(record.supervisor.pid, record.supervisor.start_ticks, signal.SIGKILL)
+    until(lambda: not record.supervisor.is_alive, what="the supervisor's end")
+    Path(launched.run_dir, "go").touch()
+    until(lambda: not members(launched.run_dir, record), what="the training's end")
+    assert read_exit(launched.run_dir) is None
+
+
+@pytest.mark.parametrize("words", [("steps",), ()], ids=["after steps", "before a step"])
+def test_an_end_that_nobody_saw_counts_by_the_error_that_it_left(
+    run: str, until: Any, nothing_survives: Any, words: tuple[str, ...]
+) -> None:
+    save(run, 1)
+    bad = save(run, 2)
+    end_unseen(run, until, *words)
+    if not words:
+        assert chosen(run) == 2, "once, before a step: the command may be to blame"
+        end_unseen(run, until)
+    proposal = proposed(run)
+    assert proposal.plan is not None and proposal.plan.source.save_count == 1
+    assert proposal.passed_over[0][0] == bad and "RuntimeError: the loss is nan" in proposal.passed_over[0][1]
+    assert all(failed_at_once(one) for one in followers_of(run))
+
+
+@pytest.mark.parametrize("how", ["killed", "interrupted"])
+def test_an_end_that_nobody_saw_and_somebody_made_counts_for_nothing(
+    run: str, until: Any, nothing_survives: Any, how: str
+) -> None:
+    save(run, 1)
+    save(run, 2)
+    end_unseen(run, until, "steps", how)
+    assert chosen(run) == 2 and not any(failed_at_once(one) for one in followers_of(run))
 
 
 # What a deep check found
