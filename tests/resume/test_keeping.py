@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lavender_tui.model.run import EndFacts, RunState
-from lavender_tui.resume.keeping import LONGEST_WAIT_SECONDS, Decision, Ending, Next, decide, sizes, wait_seconds
+from lavender_tui.resume.keeping import (
+    LONGEST_WAIT_SECONDS,
+    Decision,
+    Ending,
+    Next,
+    decide,
+    in_vain,
+    sizes,
+    wait_seconds,
+)
 
 DIED = Ending(state=RunState.FAILED, reason="killed by SIGKILL", end=EndFacts(signal="SIGKILL"))
 
@@ -104,3 +113,9 @@ def test_no_size_breaks_a_rule(
         assert not devices or size <= devices
         assert not num_splits or num_splits % size == 0
         assert not global_batch or global_batch % size == 0
+
+
+def test_one_try_is_no_row_of_tries() -> None:
+    assert in_vain(1) == "1 try" and in_vain(3) == "3 tries in a row"
+    given_up = decide(DIED, tries_used=1, tries=1, backoff_seconds=1.0)
+    assert given_up.why.startswith("1 try saved nothing new")
