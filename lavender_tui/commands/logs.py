@@ -121,7 +121,7 @@ def _put_errors(files: list[tuple[str, str]], most: int | None) -> int:
     """Each error with all its lines below a line that sums it up; what they are is on stderr."""
     from lavender_tui.logs.pager import Pager
     from lavender_tui.logs.survey import survey
-    from lavender_tui.model.log_errors import summary
+    from lavender_tui.model.log_errors import cause_of, summary
 
     for label, path in files:
         pager = Pager(path)
@@ -132,9 +132,9 @@ def _put_errors(files: list[tuple[str, str]], most: int | None) -> int:
                 line = (seen.lines_before(block.start) or 0) + 1
                 put("", f"{label} line {line:,}: {block.words}")
                 _put_block(pager, block.start, block.end, block.mark)
-            first, hidden = seen.errors[0].words if seen.errors else "", seen.error_count - len(blocks)
+            cause, hidden = cause_of(seen.errors), seen.error_count - len(blocks)
             left_out = f"; {plural(hidden, 'error')} left out" if hidden else ""
-            say(f"{label}: {summary(seen.error_count, first)}{left_out}")
+            say(f"{label}: {summary(seen.error_count, cause.words if cause is not None else '')}{left_out}")
         finally:
             pager.close()
     return 0

@@ -65,7 +65,7 @@ def row(run: Run, now: float) -> tuple[str, ...]:
 
 def sentences(run: Run, now: float) -> str:
     """All that a row says, and why, in words and without a drawing."""
-    newest, parts = run.newest, [f"{text.clean(run.title)}: {_state(run, now)}, {text.clean(run.state_reason)}."]
+    newest, parts = run.newest, [f"{text.clean(run.title)}: {_state_and_why(run, now)}."]
     if newest is not None:
         loss = text.loss(newest.loss, newest.loss_text)
         told = [
@@ -87,6 +87,12 @@ def sentences(run: Run, now: float) -> str:
         parts.append(f"{kept_words(run.keeper, now)}.")
     parts += [f"Warning: {text.clean(warning)}." for warning in run.warnings]
     return " ".join(part for part in parts if part != ".")
+
+
+def _state_and_why(run: Run, now: float) -> str:
+    """A reason that begins with the state's own word says it by itself: "stopped on request by ann@gpu-03"."""
+    state, why = _state(run, now), text.clean(run.state_reason)
+    return why if why.startswith(f"{state} ") else f"{state}, {why}"
 
 
 def _state(run: Run, now: float) -> str:

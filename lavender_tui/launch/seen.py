@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lavender_tui.launch.files import encode, read_document, write_atomically
-from lavender_tui.launch.record import Machine, ProcessId, is_system_text
+from lavender_tui.launch.record import LaunchRecord, Machine, ProcessId, is_system_text
 from lavender_tui.model.run import EndFacts
 
 SCHEMA = 1
@@ -57,6 +57,24 @@ class Seen:
     def end(self) -> EndFacts | None:
         """How it ended, where that was seen."""
         return None if self.status is None else end_of_status(self.status, self.ended_at)
+
+
+def of_record(launch: LaunchRecord, ended_at: float, status: int) -> Seen:
+    """What was seen of the end of a run that has a record: that stays what says how it was started."""
+    assert launch.leader is not None
+    return Seen(
+        run=os.path.realpath(launch.run_dir),
+        argv=launch.argv,
+        cwd=launch.cwd,
+        leader=launch.leader,
+        host=launch.host,
+        boot_id=launch.boot_id,
+        pid_namespace=launch.pid_namespace,
+        started_at=launch.started_at,
+        world_size=launch.world_size,
+        ended_at=ended_at,
+        status=status,
+    )
 
 
 def end_of_status(status: int, ended_at: float | None) -> EndFacts | None:
@@ -201,6 +219,13 @@ class Memory:
         seen = self.of(run_dir)
         if seen is not None and seen.leader == leader and seen.ended_at is None:
             self.keep(run_dir, replace(seen, ended_at=ended_at, status=status))
+
+    def end_of(self, run_dir: str, launch: LaunchRecord | None) -> EndFacts | None:
+        """How the run was seen to end; of one with a record, how the very process ended that this names."""
+        seen = self.of(run_dir)
+        if seen is None or (launch is not None and (launch.leader, launch.machine) != (seen.leader, seen.machine)):
+            return None
+        return seen.end
 
     def forget(self, run_dir: str) -> None:
         """Of the directory; the file stays: the directory may come again."""

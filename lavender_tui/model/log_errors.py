@@ -7,7 +7,7 @@ speaks of errors ("0 errors", "error: 0", a loss that is called mean_squared_err
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -63,6 +63,13 @@ _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     # glog's lines: "E1129 17:00:00.000000 123 torch/…] …"; "F" is fatal.
     (Kind.ERROR, re.compile(r"(?:^|\[)[EF][01][0-9][0-3][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}")),
 )  # fmt: skip
+# What a rank says when another one is gone: gloo's, NCCL's and the store's words for a peer that went away.
+_PEER_GONE = re.compile(
+    r"[Cc]onnection (?:reset|closed|refused|aborted)(?: by peer)?|Broken pipe|[Ss]ocket (?:closed|is not connected)|"
+    r"ncclRemoteError|remote process exited|NCCL communicator .*abort|recvValue failed|sendBytes failed|"
+    r"failed to recv, got 0 bytes|Application timeout caused pair closure"
+)
+_OF_A_GROUP = re.compile(r"gloo|nccl|NCCL|c10d|TCPStore|DistBackendError|DistNetworkError|DistStoreError|ProcessGroup")
 _NO_LEVEL = re.compile(r"\b(?:no|0|zero|without|NO)\s+(?:\w+\s+)?(?:errors?|ERRORS?)\b")
 
 
@@ -84,9 +91,15 @@ class ErrorBlock:
         return int(digits[-1]) if digits else None
 
     @property
+    def is_consequence(self) -> bool:
+        """Does it only tell that another rank went away?"""
+        return bool(_PEER_GONE.search(self.head) and _OF_A_GROUP.search(self.head))
+
+    @property
     def words(self) -> str:
-        """ "rank 1: RuntimeError: boom"."""
-        return self.head if self.rank is None else f"rank {self.rank}: {self.head}"
+        """ "rank 1: RuntimeError: boom"; "a consequence: rank 0: … Connection closed by peer"."""
+        words = self.head if self.rank is None else f"rank {self.rank}: {self.head}"
+        return f"a consequence: {words}" if self.is_consequence else words
 
 
 class _Open:
@@ -225,6 +238,16 @@ def kind_of(body: str) -> Kind | None:
         if pattern.search(body):
             return None if kind is Kind.ERROR and _NO_LEVEL.search(body) else kind
     return None
+
+
+def cause_of(errors: Sequence[ErrorBlock]) -> ErrorBlock | None:
+    """The one to be named first, of those of a file in their order: the first that isn't what another rank's end did.
+
+    Where all of them are, torchrun's report, which names the rank that went first; without one the first of all.
+    """
+    own = [one for one in errors if not one.is_consequence and one.kind is not Kind.TORCHRUN]
+    reports = [one for one in errors if one.kind is Kind.TORCHRUN and one.head.startswith("torchrun: rank ")]
+    return next(iter([*own, *reports, *errors]), None)
 
 
 def summary(count: int, first: str, *, is_whole: bool = True) -> str:

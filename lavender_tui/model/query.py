@@ -110,7 +110,7 @@ _BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.name
 
 
 @lru_cache(maxsize=256)
-def _terms(query: str) -> tuple[tuple[re.Match[str], ...], ...]:
+def terms(query: str) -> tuple[tuple[re.Match[str], ...], ...]:
     """Groups that must all hold; in a group one term is enough."""
     groups: list[list[re.Match[str]]] = []
     is_either = False
@@ -146,15 +146,20 @@ def parts(query: str, *, now: float) -> list[Part]:
 
     `now` (unix seconds) is what ages are counted from.
     """
-    return [_part(terms, now) for terms in _terms(query)]
+    return [_part(group, now) for group in terms(query)]
 
 
-def _part(terms: Sequence[re.Match[str]], now: float) -> Part:
-    tests = [_test(term, now) for term in terms]
-    fields = [_BY_NAME.get((term["field"] or "").lower()) for term in terms]
+def field_named(name: str) -> Field | None:
+    """The column with that name, or another word for it."""
+    return _BY_NAME.get(name.lower())
+
+
+def _part(group: Sequence[re.Match[str]], now: float) -> Part:
+    tests = [_test(term, now) for term in group]
+    fields = [_BY_NAME.get((term["field"] or "").lower()) for term in group]
     is_timeless = not any(field is not None and field.is_age for field in fields)
     holds = tests[0] if len(tests) == 1 else lambda run: any(test(run) for test in tests)
-    return Part(tuple(term.group() for term in terms), holds, is_timeless)
+    return Part(tuple(term.group() for term in group), holds, is_timeless)
 
 
 def compile_query(query: str, *, now: float) -> Test:

@@ -20,7 +20,7 @@ from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.job import words as job_words
 from lavender_tui.model.plan import Check, Policy, Verdict
-from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.model.run import Run
 from lavender_tui.model.start import is_training_over, stage_after
 from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.resume.checkpoint_checks import checkpoint_checks
@@ -129,7 +129,7 @@ def _source(it: Situation) -> list[Check]:
     if run is not None and run.job is not None and run.job.is_active and it.options.job is None:
         what = f"the old run still lives: {job_words(run.job)}"
         verdict = warn if it.options.though_alive else refuse
-        checks.append(verdict("source.alive", what, where, "stop it first: `lavender-tui stop`"))
+        checks.append(verdict("source.alive", what, where, f"stop it first: {_stop_command(run)}"))
     elif run is not None and run.processes:
         pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in run.processes[:6])
         what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
@@ -142,7 +142,7 @@ def _source(it: Situation) -> list[Check]:
     else:
         checks.append(passed("source.alive", "no process of the old run lives", where))
     if run is not None and run.leftovers:
-        checks.append(_leftovers(run.leftovers, is_forced=it.options.though_alive))
+        checks.append(_leftovers(run, is_forced=it.options.though_alive))
     return [*checks, _lock(it), *_followers(it)]
 
 
@@ -150,7 +150,12 @@ def _what_ends_it(run: Run) -> str:
     """A script that resumes its own run as its last act would wait for itself."""
     if this_process_and_above() & {process.pid for process in run.processes}:
         return "this command is a part of it: `lavender-tui supervise RUN --detach` resumes it after its end"
-    return "stop it first: `lavender-tui stop`"
+    return f"stop it first: {_stop_command(run)}"
+
+
+def _stop_command(run: Run) -> str:
+    """Ready to paste, from wherever one is."""
+    return f"`{command_line.exact(('lavender-tui', 'stop', run.path))}`"
 
 
 def _lock(it: Situation) -> Check:
@@ -166,13 +171,14 @@ def _lock(it: Situation) -> Check:
     return warn("source.lock", what, text.clean(root)) if is_shared else passed("source.lock", what, text.clean(root))
 
 
-def _leftovers(left: Sequence[LiveProcess], *, is_forced: bool) -> Check:
+def _leftovers(run: Run, *, is_forced: bool) -> Check:
     """They hold its GPUs and may save once more. What only looks like the run's is warned of."""
+    left = run.leftovers
     what = f"{text.plural(len(left), 'process', 'processes')} of the old run outlived it and still run"
     pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in left[:6])
     is_sure = any(process.found_by in ("environment", "record", "remembered") for process in left)
     verdict = refuse if is_sure and not is_forced else warn
-    return verdict("source.leftovers", what, pids, "end them first: `x` in the app, or `lavender-tui stop`")
+    return verdict("source.leftovers", what, pids, f"end them first: {_stop_command(run)}")
 
 
 def _followers(it: Situation) -> list[Check]:

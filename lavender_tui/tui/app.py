@@ -27,6 +27,7 @@ from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import DEFAULT_THEME, Look
 from lavender_tui.tui.telling import Telling, talking
+from lavender_tui.tui.unanswered import READONLY, why_hidden, why_not_here
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -108,7 +109,11 @@ class LavenderApp(Orderly, AnnouncingApp):
         """Keys, clicks and the palette all come through here: read-only, no screen can forget that it is."""
         name = action if isinstance(action, str) else action[1]
         if not self.may(name):
-            return False
+            self._say(keys.shown_of(name), READONLY)
+            return True
+        if (why := why_hidden(self.screen, name)) is not None:
+            self._say(keys.shown_of(name), why)
+            return True
         if isinstance(self.screen, RunsScreen) and self.screen.puts_off(name):
             return True
         if (keys.is_changing(name) or name.startswith(_ANSWERS)) and await self._is_pasted():
@@ -125,6 +130,18 @@ class LavenderApp(Orderly, AnnouncingApp):
             self.notify(words, title="Nothing was changed", severity="warning", markup=False)
             return True
         return False
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """What nothing has answered, and is a key of another place, says so."""
+        if await super()._check_bindings(key, priority):
+            return True
+        why = None if priority else why_not_here(self.screen, key)
+        if why is not None:
+            self._say(keys.name_of(key), why)
+        return why is not None
+
+    def _say(self, title: str, words: str) -> None:
+        self.notify(words, title=title, markup=False)
 
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()

@@ -181,6 +181,19 @@ def check_lines(checks: tuple[Check, ...]) -> list[list[Span]]:
     return [_check_line(check) for check in sorted(checks, key=lambda one: order.index(one.verdict))]
 
 
+_BY_KEY = {"source.alive": "x stops it", "source.leftovers": "x ends them"}
+
+
+def remedy_of(check: Check) -> str:
+    """As it is done here: where a command would end something, a key is nearer."""
+    return _BY_KEY.get(check.id, check.remedy) if "`lavender-tui stop " in check.remedy else check.remedy
+
+
+def is_stopped_first(check: Check) -> bool:
+    """Does it refuse for something that the key for stopping would end?"""
+    return check.verdict is Verdict.REFUSE and remedy_of(check) == _BY_KEY.get(check.id)
+
+
 def _check_line(check: Check) -> list[Span]:
     sign: Span = (f"{VERDICT_GLYPHS[check.verdict]} ", VERDICT_INKS[check.verdict])
     what = text.clean(check.what, 300)
@@ -190,5 +203,5 @@ def _check_line(check: Check) -> list[Span]:
     if check.evidence:
         spans.append((f" {text.clean(check.evidence, 400)}", "quiet"))
     if check.remedy:
-        spans.append((f" → {text.clean(check.remedy, 300)}", "accent"))
+        spans.append((f" → {text.clean(remedy_of(check), 300)}", "accent"))
     return spans

@@ -65,6 +65,11 @@ def _shown(key: str) -> str:
     return _GLYPHS.get(key, key.replace("ctrl+", "^"))
 
 
+def name_of(pressed: str) -> str:
+    """A single key, named as Textual does, as a person reads it."""
+    return _shown(pressed)
+
+
 def in_words(shown: str) -> str:
     """For a terminal that draws ASCII alone: keys whose sign nobody would read there, by name."""
     return shown.replace("⏎", "enter").replace("␣", "space")
@@ -72,11 +77,11 @@ def in_words(shown: str) -> str:
 
 TABLE: tuple[Key, ...] = (
     Key(
-        id="run.resume", keys="r", action="resume", label="resume", places=(LIST, RUN),
+        id="run.resume", keys="r", action="resume", label="resume", places=(LIST, RUN, LOG),
         changes=True, help="Open the resume sheet: filled in, checked, ready for ⏎",
     ),
     Key(
-        id="run.resume_now", keys="R", action="resume_now", title="resume at once", places=(LIST, RUN),
+        id="run.resume_now", keys="R", action="resume_now", title="resume at once", places=(LIST, RUN, LOG),
         changes=True, help="Resume at once with the defaults and say what was done",
     ),
     Key(
@@ -117,7 +122,7 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Show the resume plan as JSON; nothing is written",
     ),
     Key(
-        id="run.stop", keys="x", action="stop", label="stop", places=(LIST, RUN),
+        id="run.stop", keys="x", action="stop", label="stop", places=(LIST, RUN, LOG, RESUME),
         changes=True, help="Stop the run: now, at its next save, at the end of the epoch, or kill it; asks first",
     ),
     Key(
@@ -231,7 +236,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="run.tree", keys="enter", action="tree", places=(RUN,), title="keys of the checkpoint",
-        changes=False, help="What the checkpoint under the cursor holds: keys, tensors, shapes",
+        changes=False, help="What the checkpoint under the cursor holds: keys, tensors, shapes; in History, the entry",
     ),
     Key(
         id="run.find", keys="slash", action="find_setting", places=(RUN,), title="find a setting",
@@ -365,6 +370,13 @@ def of_places(places: Sequence[str]) -> tuple[Key, ...]:
     return tuple(dict.fromkeys(key for place in (*places, EVERYWHERE) for key in TABLE if place in key.places))
 
 
+def elsewhere(pressed: str, places: Sequence[str]) -> list[Key]:
+    """The keys with that name, as Textual has it, that work in other places alone; none that move rows."""
+    found = [key for key in TABLE if pressed in key.keys.split(",") and key.id not in _BOUND_BY_WIDGETS]
+    here = any(place in key.places for key in found for place in (*places, EVERYWHERE))
+    return [] if here or pressed == "escape" else found
+
+
 def bindings(place: str) -> list[BindingType]:
     """Textual bindings of one place, each with its id and tooltip."""
     from textual.binding import Binding
@@ -387,6 +399,12 @@ def is_changing(action: str) -> bool:
     """Does some key with this action change something? `action` may have its parameters in brackets."""
     name = action.partition("(")[0]
     return any(key.changes and key.action == name for key in TABLE)
+
+
+def shown_of(action: str) -> str:
+    """The key for an action, its parameters left out, as a person reads it; empty where none has it."""
+    name = action.partition("(")[0]
+    return next((key.shown for key in TABLE if key.action == name), "")
 
 
 def by_id(key_id: str) -> Key:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lavender_tui.model.log_errors import cause_of
 from lavender_tui.tui.messages import LogCounted, LogFound, LogSought, LogSurveyed
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class LogHunter:
         survey, pager = self._survey, self._pager
         assert survey is not None and pager is not None
         self._told_at = time.monotonic()
-        first = survey.errors[0] if survey.errors else None
+        first = cause_of(survey.errors)
         line = self._line_of(first.last_line) if first is not None else None
         done = survey.at / max(1, pager.size)
         self._post(

@@ -102,7 +102,10 @@ def observe_now(papers: Mapping[str, Papers]) -> dict[str, Observed]:
     jobs = JobTable().ask({path: one.launch for path, one in papers.items()}, {p: one.end for p, one in papers.items()})
     return {
         path: Observed(
-            processes=found.get(path, ()), seen=one, end=one.end if one is not None else None, job=jobs.get(path)
+            processes=found.get(path, ()),
+            seen=one,
+            end=memory.end_of(path, papers[path].launch),
+            job=jobs.get(path),
         )
         for path, one in seen.items()
     }

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lavender_tui.launch import journal, keepers
-from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process
-from lavender_tui.launch.seen import Memory, end_of_status
+from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process, this_machine
+from lavender_tui.launch.seen import Memory, end_of_status, of_record
 from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
 from lavender_tui.model.state import live_ranks
@@ -204,7 +204,11 @@ class Survey:
             if len(self._ends) >= MOST_ENDS:
                 self._ends.clear()
             self._ends[identity] = end
-        self.memory.ended(path, ProcessId(pid=identity[0], start_ticks=identity[1]), now, status)
+        leader, launch = ProcessId(pid=identity[0], start_ticks=identity[1]), self.records.get(path)
+        if launch is not None and launch.leader == leader and launch.machine == this_machine() and status is not None:
+            self.memory.keep(path, of_record(launch, now, status))  # should nobody be left who records it
+        else:
+            self.memory.ended(path, leader, now, status)
 
     def worth_a_handle(self) -> dict[Identity, str]:
         """The processes whose end should be noticed at once, with their runs."""
@@ -240,7 +244,7 @@ class Survey:
             processes=tuple(alive[pid] for pid in sorted(alive)),
             leader_gone_seconds=self._gone_seconds(path, leader is not None and leader.pid in alive),
             seen=seen,
-            end=known or (seen.end if seen is not None else None),
+            end=known or self.memory.end_of(path, papers.launch),
             usage=self._usage.get(path),
             job=self._jobs.get(path),
             had_all_ranks=self._has_had_all_ranks(path, tuple(alive.values())),

@@ -51,6 +51,15 @@ class ListView(RunActions):
             return bool(self.view.query.strip())
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str:
+        if action == "fold" and self.cursor_run is not None:
+            return "no run was resumed from this one"
+        if action == "compare":
+            return "mark one more run with ␣ first" if self.marked else "mark two runs with ␣ first"
+        if action == "save_view":
+            return "type a filter with / first"
+        return "no run is here yet" if action in _LOOKS else super().why_not(action)
+
     # Order and shape
 
     @on(LineTable.HeadClicked)

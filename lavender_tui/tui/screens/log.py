@@ -17,6 +17,7 @@ from lavender_tui.tui import keys
 from lavender_tui.tui.log_reader import AFTER, BEFORE, PLACE, TAIL, LogReader
 from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
 from lavender_tui.tui.screens.log_search import LogSearch
+from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.inks import INKS, Span, spans_length
 from lavender_tui.tui.widgets.key_bar import KeyBar
@@ -33,7 +34,7 @@ _TORCHRUN_STOPS, _LAST_LINES = "SignalException: Process", 200
 _CHOSEN_FROM = 6  # so many files are chosen from a list; tab still goes through them
 
 
-class LogScreen(LogSearch, Screen[None]):
+class LogScreen(LogSearch, RunActions, Screen[None]):
     """A tab of the run's page by its looks and keys, a page by itself for all else: esc leads where one came from.
 
     Opens on the run's own log; tab goes through the other files, o lists them.
@@ -237,7 +238,10 @@ class LogScreen(LogSearch, Screen[None]):
         self.query_one("#title", Lines).show([self._title(view)])
         self._show_notes()
         self.show_status()
-        self.query_one(KeyBar).recheck()
+
+    def show_status(self) -> None:
+        super().show_status()
+        self.query_one(KeyBar).recheck()  # what esc ends may be another thing now
 
     def _title(self, view: LogView) -> list[Span]:
         """Whose log, which file of it; the state by its sign alone where its word would push that off the line."""
@@ -258,7 +262,25 @@ class LogScreen(LogSearch, Screen[None]):
             return len(self._files) > 1
         if action in ("next_match", "previous_match"):
             return self.is_mounted and self.view.wanted is not None
-        return True
+        return super().check_action(action, parameters)
+
+    @property
+    def cursor_run(self) -> Run | None:
+        return self._run
+
+    def is_unsaid(self, action: str) -> bool:
+        """Not drawn in the key bar, whose room is for the log's own keys. They work all the same."""
+        return action in ("resume", "resume_now", "stop")
+
+    def label_of(self, action: str) -> str:
+        return self.ended_by_escape if action == "back" else ""
+
+    def why_not(self, action: str) -> str:
+        if action in ("next_file", "files"):
+            return "there is no other log file"
+        if action in ("next_match", "previous_match"):
+            return "search with / first"
+        return super().why_not(action)
 
     def action_tab(self, number: int) -> None:
         """To another tab of the run's page: the one that this was opened from, or a new one in the place of this."""

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from lavender_tui.logs.search import Query
 from lavender_tui.logs.survey import Survey
-from lavender_tui.model.log_errors import ErrorBlock, Kind
+from lavender_tui.model.log_errors import ErrorBlock, Kind, cause_of
 from lavender_tui.model.text import clean
 from lavender_tui.tui import log_words
 from lavender_tui.tui.log_hunter import SURVEYED_UNASKED, LogHunter, Order
@@ -100,6 +100,14 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             return
         self._seek(query, self.view.top_offset - 1, forward=True, words=f"looking for “{message.words}”")
 
+    @property
+    def ended_by_escape(self) -> str:
+        """In words what esc would end before it leads back; empty where there is nothing. What an error's key marked
+        is left with the log."""
+        if not self.is_mounted or not (self.query("#search") or self._hunted or self.view.wanted is not None):
+            return ""
+        return "stop looking" if self._hunted and not self.query("#search") else "end the search"
+
     def stop_search(self) -> bool:
         """What esc ends first: the typing, then what is looked for, then the search; False where there is none."""
         typing = self.query("#search")
@@ -110,7 +118,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         elif self._hunted:
             self.hunter.stop()
             self._hunted, self._said = "", "stopped looking"
-        elif self.view.wanted is not None or self.view.current is not None:
+        elif self.view.wanted is not None:
             self.view.mark(None)
             self.hunter.count(None)
             self.view.current = self._counted = self._at_error = None
@@ -304,10 +312,12 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
 def _chosen(
     errors: list[ErrorBlock], at: ErrorBlock | None, top: int, forward: bool, is_first: bool
 ) -> tuple[int, bool]:
-    """(index, did it go beyond an end): the next or the one before; at first the last that isn't torchrun's own."""
+    """(index, did it go beyond an end): the next or the one before; at first the last that is no consequence of another
+    rank's end and isn't torchrun's own; where all are, the one that says which rank went first."""
     if is_first:
-        own = [index for index, one in enumerate(errors) if one.kind is not Kind.TORCHRUN]
-        return (own[-1] if own else len(errors) - 1), False
+        own = [at for at, one in enumerate(errors) if one.kind is not Kind.TORCHRUN and not one.is_consequence]
+        cause = cause_of(errors)
+        return (own[-1] if own or cause is None else errors.index(cause)), False
     starts = [one.start for one in errors]
     here = at.start if at is not None else top
     index = bisect_left(starts, here + 1 if forward and at is not None else here)

@@ -17,8 +17,9 @@ from lavender_tui.model.plan import ResumePlan, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
-from lavender_tui.tui.messages import LookEnded, ProposalMade
+from lavender_tui.tui.messages import LookEnded, ProposalMade, StopEnded
 from lavender_tui.tui.screens.checking import Checking
+from lavender_tui.tui.screens.stop_actions import StopActions, why_not_stopped
 from lavender_tui.tui.sheet import CHECKPOINT, KEEP, ROWS, WORKERS, WORLD, Sheet
 from lavender_tui.tui.sheet_rows import view
 from lavender_tui.tui.warming import WarmChild
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
 
 
-class ResumeScreen(Checking):
+class ResumeScreen(Checking, StopActions, inherit_bindings=False):
     """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
 
     COMPONENT_CLASSES = INKS
@@ -143,6 +144,7 @@ class ResumeScreen(Checking):
 
     def _show_verdict(self) -> None:
         self.query_one("#verdict", Lines).show([[*self._verdict(), *_more(self.query_one("#body", VerticalScroll))]])
+        self.query_one(KeyBar).recheck()
 
     def _verdict(self) -> list[Span]:
         if self._launching_since is not None:
@@ -160,6 +162,8 @@ class ResumeScreen(Checking):
             rows = ", ".join(self._sheet.refusals) or "checkpoint"
             mend = self._sheet.mend
             mended: list[Span] = [("   m", "accent"), (f" {mend.words}", "")] if mend is not None else []
+            if self._proposal is not None and any(map(consequences.is_stopped_first, self._proposal.checks)):
+                mended = [("   x", "accent"), (" stops what still lives of it", "")]
             return [(" ✗ ", "bad"), (f"can't be launched: see {rows}", ""), *mended]
         warned = sum(1 for check in self._proposal.checks if check.verdict is Verdict.WARN)
         more = f", {warned} to know about" if warned else ""
@@ -211,9 +215,28 @@ class ResumeScreen(Checking):
     def _may_choose(self) -> bool:
         return self._launching_since is None and not self._is_waiting
 
+    @property
+    def cursor_run(self) -> Run | None:
+        """The old run as it is now: while the sheet is open it may have ended."""
+        return next((run for run in self.lavender.runs if run.key == self._run.key), self._run)
+
+    def on_stop_ended(self, message: StopEnded) -> None:
+        """What refused because of it may be gone; the words on it are said where every stop's are."""
+        if message.may_go_on is None:
+            self.action_check_again()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key with nothing to mend is hidden."""
+        """A key with nothing to mend or to stop is hidden."""
+        if action == "stop":
+            run = self.cursor_run if self.is_mounted else None
+            return run is not None and self.lavender.may(action) and self.may_be_stopped(run)
         return action != "mend" or (self.is_mounted and self._sheet.mend is not None)
+
+    def why_not(self, action: str) -> str:
+        """Why a hidden key can't do what it says."""
+        if action == "stop" and self.cursor_run is not None:
+            return why_not_stopped(self.cursor_run)
+        return "nothing here that one key could mend" if action == "mend" else ""
 
     def _changed(self) -> None:
         self._sheet.refusals, self._sheet.mend = {}, None
@@ -266,6 +289,11 @@ class ResumeScreen(Checking):
         self._is_cancelled = True
         self._warm.close()
         self._show_verdict()
+
+    def label_of(self, action: str) -> str:
+        """While something goes on, esc ends that."""
+        goes_on = self.is_looking or self._is_to_launch or self._launching_since is not None
+        return "stop it" if action == "back" and goes_on else ""
 
     def is_unsaid(self, action: str) -> bool:
         """Not drawn in the key bar, whose room is for what can be done. The key still answers: it says why not."""

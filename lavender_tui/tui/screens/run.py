@@ -26,7 +26,7 @@ from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights
 from lavender_tui.tui.position import DataPosition, read_position
-from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, OVERVIEW, PROCESSES, RunTabs
+from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, HISTORY, OVERVIEW, PROCESSES, RunTabs
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
 from lavender_tui.tui.widgets.data_bars import DataBars
@@ -97,6 +97,7 @@ class RunScreen(RunTabs, Screen[None]):
         yield DataBars(id="data")
         yield ProcessTable(id="processes")
         yield HistoryTable(id="history")
+        yield Lines(hang=1, id="entry")
         yield KeyBar(keys.RUN, id="keys")
 
     def on_mount(self) -> None:
@@ -310,9 +311,14 @@ class RunScreen(RunTabs, Screen[None]):
     def action_tree(self) -> None:
         from lavender_tui.tui.screens.tree import TreeScreen
 
+        if self.tab == HISTORY:
+            self.show_entry()
+            return
         checkpoint = self.query_one(CheckpointTable).cursor_checkpoint
         if checkpoint is not None:
             self.app.push_screen(TreeScreen(checkpoint))
+        else:
+            self.notify("a checkpoint is opened once there is one", title="Nothing saved yet", markup=False)
 
     def action_find_setting(self) -> None:
         from lavender_tui.tui.screens.ask import AskName

@@ -15,7 +15,7 @@ from textual.worker import Worker, WorkerState
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
-from lavender_tui.tui.screens.stop_actions import StopActions
+from lavender_tui.tui.screens.stop_actions import StopActions, why_not_stopped
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
@@ -28,10 +28,11 @@ _LONGER = 8.0  # seconds for a notice with something to read
 def refusal_words(proposal: Proposal) -> str:
     """The first thing that refuses, with its remedy."""
     from lavender_tui.model.plan import Verdict
+    from lavender_tui.tui.consequences import remedy_of
 
     for check in proposal.checks:
         if check.verdict is Verdict.REFUSE:
-            return ". ".join(part.rstrip(".") for part in (check.what, check.evidence, check.remedy) if part)
+            return ". ".join(part.rstrip(".") for part in (check.what, check.evidence, remedy_of(check)) if part)
     return "there is nothing to resume from"
 
 
@@ -70,6 +71,13 @@ class RunActions(StopActions, inherit_bindings=False):
         if action == "stop":
             return run is not None and self.may_be_stopped(run)
         return True
+
+    def why_not(self, action: str) -> str:
+        """Why a hidden key can't do what it says; empty where nothing is to be said."""
+        run = self.cursor_run if self.is_mounted else None
+        if run is None:
+            return "no run is under the cursor"
+        return why_not_stopped(run) if action == "stop" else ""
 
     def action_resume(self) -> None:
         """The sheet for this run; a launch brings the cursor to the new run."""

@@ -14,8 +14,10 @@ from lavender_tui.tui import keys
 from lavender_tui.tui.messages import HistoryRead, MetricsRead, ProcessesSampled
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.widgets.data_bars import DataBars
-from lavender_tui.tui.widgets.history_table import HistoryTable
+from lavender_tui.tui.widgets.history_table import HistoryTable, at_length, one_line, when_of
 from lavender_tui.tui.widgets.key_bar import KeyBar
+from lavender_tui.tui.widgets.line_table import LineTable
+from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.metric_plot import MetricPlot
 from lavender_tui.tui.widgets.process_table import ProcessTable, in_tree
 from lavender_tui.tui.widgets.tab_bar import TabBar
@@ -79,7 +81,7 @@ class RunTabs(RunActions):
         tab = self.tab
         self.query_one("#metric").display = tab == LOSS
         self.query_one("#processes").display = tab == PROCESSES
-        self.query_one("#history").display = tab == HISTORY
+        self.query_one("#history").display = self.query_one("#entry").display = tab == HISTORY
 
     def action_tab(self, number: int) -> None:
         if number == LOG:
@@ -165,6 +167,21 @@ class RunTabs(RunActions):
             table = self.query_one(HistoryTable)
             table.say_nothing("nothing is recorded: no start, no stop, no end")
             table.set_rows(message.rows)
+            self._tell_entry()
+
+    @on(LineTable.Highlighted, "#history")
+    def _tell_entry(self) -> None:
+        """The entry under the cursor, whole: a line of the table cuts what matters most."""
+        entry = self.query_one(HistoryTable).cursor_entry
+        self.query_one("#entry", Lines).show([[(" ", ""), (one_line(entry), "")]] if entry is not None else [])
+
+    def show_entry(self) -> None:
+        """The same where it is longer than the screen has lines for."""
+        from lavender_tui.tui.screens.ask import Document
+
+        entry = self.query_one(HistoryTable).cursor_entry
+        if entry is not None:
+            self.app.push_screen(Document(f"{entry.what}, {when_of(entry)}", at_length(entry)))
 
     def on_processes_sampled(self, message: ProcessesSampled) -> None:
         if message.sequence <= self._asked and self.tab == PROCESSES:
@@ -180,10 +197,19 @@ class RunTabs(RunActions):
         if action == "ranks":
             return self.tab == DATA
         if action == "tree":
-            return self.tab in (OVERVIEW, CHECKPOINTS)
+            return self.tab in (OVERVIEW, CHECKPOINTS, HISTORY)
         if action == "find_setting":
             return self.tab == OVERVIEW
         return super().check_action(action, parameters)
+
+    def why_not(self, action: str) -> str:
+        if action.startswith("curve_"):
+            return "that is for the curve: 3"
+        return {
+            "ranks": "that is for where the data stands: 4",
+            "tree": "nothing to open here; a checkpoint is opened under 2",
+            "find_setting": "the settings are on the overview: 1",
+        }.get(action) or super().why_not(action)
 
     def action_curve_move(self, places: int) -> None:
         self.query_one(MetricPlot).move(places)

@@ -181,7 +181,7 @@ class RunsScreen(ListView, Screen[None]):
         table = self.query_one(RunTable)
         self._is_placing = self._is_placing and self._is_untouched
         if not arrangement.rows:
-            table.say_nothing(f"No run matches {clean(self.view.query, 60)}   esc shows all of them again")
+            table.say_nothing(self._why_none())
         table.show(arrangement, self.marked)
         self.set_class(not self._runs, "-empty")
         if self._runs and self.focused is None:
@@ -194,6 +194,14 @@ class RunsScreen(ListView, Screen[None]):
         elif self._awaited is not None and self.view.query and any(run.key == self._awaited for run in self._runs):
             self.call_later(self.action_clear_filter)  # the run that was launched isn't among those asked for
         self._rows_shown()
+
+    def _why_none(self) -> str:
+        """A word that is no column reads as one: said before it is looked for in vain."""
+        from lavender_tui.model.query_faults import fault_of
+
+        fault = fault_of(self.view.query, self._runs)
+        said = f"No run matches {clean(self.view.query, 60)}" if fault is None else f"✗ {fault}"
+        return f"{said}   esc shows all of them again"
 
     def _change_rows(self, changed: frozenset[str]) -> bool:
         """Where a few runs changed and all stay in their places, thousands of others needn't be put in order again."""

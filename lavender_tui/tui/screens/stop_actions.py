@@ -129,6 +129,13 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             self.notify("It goes on", title="Not stopped", markup=False)
 
 
+def why_not_stopped(run: Run) -> str:
+    """Why there is nothing to choose, in one line."""
+    if run.is_unread:
+        return "nothing is known of it yet: it is being read"
+    return f"nothing to stop: it is {run.state.value}, and no process of it is left"
+
+
 def _carry_out(run: Run, how: str, unrecorded: bool, grace: float) -> StopOutcome:
     """Of what a run left over, and of one that was started by hand, only what the box has shown is signalled."""
     from lavender_tui.launch import stop

@@ -21,6 +21,21 @@ class Happening:
     details: str = ""
 
 
+def when_of(entry: Happening) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(entry.at, 253_402_300_000)))
+
+
+def one_line(entry: Happening) -> str:
+    """All of it that a few lines have room for: "ended: killed by signal 9 that nobody here sent (…)"."""
+    by = f" by {text.clean(entry.who, 80)}" if entry.who else ""
+    return text.clean(entry.what, 60) + by + (f": {text.clean(entry.details, 600)}" if entry.details else "")
+
+
+def at_length(entry: Happening) -> str:
+    """Who and what, a line each."""
+    return "\n".join(filter(None, (f"by {entry.who}" if entry.who else "", entry.details))) or "nothing more is known"
+
+
 class HistoryTable(LineTable):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -30,6 +45,10 @@ class HistoryTable(LineTable):
         """Newest first."""
         self._rows = rows
         self.set_keys([f"{at}" for at in range(len(rows))])
+
+    @property
+    def cursor_entry(self) -> Happening | None:
+        return self._rows[self._cursor] if self._rows and self._cursor < len(self._rows) else None
 
     def columns(self) -> Sequence[Column]:
         return (
@@ -42,9 +61,8 @@ class HistoryTable(LineTable):
 
     def cells(self, index: int) -> Mapping[str, Cell]:
         row = self._rows[index]
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(min(row.at, 253_402_300_000)))
         return {
-            "at": Cell(when),
+            "at": Cell(when_of(row)),
             "ago": Cell(ages.since(row.at, time.time()), "quiet"),
             "what": Cell(text.clean(row.what, 60), "accent"),
             "who": Cell(text.clean(row.who, 80) if row.who else text.NONE, "quiet"),

@@ -21,7 +21,7 @@ class KeyBar(Widget):
         super().__init__(id=id)
         self._places: tuple[str, ...] = (place,)
         self._marks: list[tuple[int, int, Key]] = []
-        self._drawn: tuple[tuple[Key, bool | None], ...] = ()
+        self._drawn: tuple[tuple[Key, str, bool | None], ...] = ()
 
     def set_places(self, places: tuple[str, ...]) -> None:
         """The keys of these places, the first one's first."""
@@ -31,7 +31,7 @@ class KeyBar(Widget):
 
     def recheck(self) -> None:
         """Repaint if other keys work now."""
-        usable = tuple((key, self._may(key)) for key in self._usable())
+        usable = tuple((key, self._label(key), self._may(key)) for key in self._usable())
         if usable != self._drawn:
             self._drawn = usable
             self.refresh()
@@ -41,6 +41,11 @@ class KeyBar(Widget):
         keys = [key for key in of_places(self._places) if key.label and not (key.changes and is_readonly)]
         is_unsaid = getattr(self.screen, "is_unsaid", lambda _: False)
         return [key for key in keys if self._may(key) is not False and not is_unsaid(key.action)]
+
+    def _label(self, key: Key) -> str:
+        """What it does now, where the screen says that this is something else than usual."""
+        label_of = getattr(self.screen, "label_of", None)
+        return (label_of(key.action) if label_of is not None else "") or key.label
 
     def _may(self, key: Key) -> bool | None:
         """As check_action: None for a key that is shown, but can't do now what it says."""
@@ -54,12 +59,12 @@ class KeyBar(Widget):
         self._marks = []
         usable = self._usable()
         is_ascii = getattr(self.app, "is_ascii", False)
-        kept = sum(len(one.shown) + len(one.label) + 3 for one in usable if one.id in _KEPT)
+        kept = sum(len(one.shown) + len(self._label(one)) + 3 for one in usable if one.id in _KEPT)
         for key in usable:
             is_dim = self._may(key) is None
             shown = in_words(key.shown) if is_ascii else key.shown
             entry: list[Span] = [(shown, "faint" if is_dim else "accent")]
-            entry += [(f" {key.label}", "faint" if is_dim else "quiet"), ("  ", "")]
+            entry += [(f" {self._label(key)}", "faint" if is_dim else "quiet"), ("  ", "")]
             start = spans_length(spans)
             room = self.size.width - (0 if key.id in _KEPT else kept)
             if start + spans_length(entry[:2]) > room:

@@ -27,7 +27,7 @@ from lavender_tui.tui.widgets.inks import fit, ground, ink
 GAP = 2  # cells between columns
 HEAD = 1  # the line of titles
 _BRANCH = 2  # cells
-_TEXT_LEAST = 25  # cells that a text in a tree keeps, if it is so long: a run's name and its mark
+_TEXT_LEAST = 25  # cells that a text in a tree keeps, if it is so long: a run's name, and the number of a namesake
 
 
 class Cell(NamedTuple):

@@ -105,7 +105,7 @@ class RunPane(Widget):
 
     def _head(self, run: Run) -> list[Span]:
         ended = run.end.ended_at if run.end else None
-        when = f", {ages.since(ended, time.time())}" if ended else ""
+        when = f", {_when(ages.since(ended, time.time()))}" if ended else ""
         stopping = stopping_words(run, time.time())
         reason = stopping or text.clean(run.state_reason, 400)
         word = "" if stopping or reason.startswith(run.state.value) else f" {run.state.value}:"
@@ -143,6 +143,11 @@ class RunPane(Widget):
             label = fit(labels.get(row, ""), _LABEL, right=True)
             lines.append([(f"{label} ", "quiet"), (mark, "faint"), (dots, "accent"), ("   ", "")])
         return lines
+
+
+def _when(ago: str) -> str:
+    """After a sentence, "now" alone would be read as a part of it."""
+    return "just now" if ago == "now" else ago
 
 
 def _dated(reason: str, when: str, run: Run) -> str:

@@ -267,12 +267,13 @@ def _stage(newest: Checkpoint) -> Cell:
 
 def _name(row: ListRow, is_marked: bool) -> Cell:
     name, ink = text.clean(row.run.title, 200), "accent" if is_marked else ""
-    name = f"◆ {name}" if is_marked else name
     if row.depth:
         lead = row.lead or "  " * row.depth + "└ "
         lead = lead[:-1] + "▸" if row.is_folded else lead
     else:
         lead = ("▸ " if row.is_folded else "▾ ") if row.descendants else "  "
+    if is_marked:  # in the place of a cell that is there anyway: no name moves, and none is cut for it
+        lead = f"{lead[:-2]}◆▸" if lead.endswith("▸") else f"{lead[:-1]}◆"
     return Cell(name, ink, elide="middle", lead=lead, depth=row.depth)
 
 

@@ -1,0 +1,40 @@
+"""A key that does nothing now, or nothing here, says so in one line: silence reads as a program that hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.widgets import Input
+
+from lavender_tui.tui import keys
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+READONLY = "read-only: nothing is started, ended or written here"
+_PLAIN = {keys.LIST: "in the list", keys.RUN: "on a run's page", keys.LOG: "in the log", keys.RESUME: "on the sheet"}
+_HERE = {
+    ("enter", keys.LOG): "a line can't be opened; e goes to an error, / searches",
+    ("l", keys.LOG): "this is the log",
+}
+
+
+def why_hidden(screen: Screen[object], action: str) -> str | None:
+    """Why an action that the screen hides now can't be done; None where it isn't hidden, or nothing is to be said."""
+    name = action.partition("(")[0]
+    why_not = getattr(screen, "why_not", None)
+    if why_not is None or "." in name or screen.check_action(name, ()) is not False:
+        return None
+    return why_not(name) or None
+
+
+def why_not_here(screen: Screen[object], pressed: str) -> str | None:
+    """Where a key of the table works that nothing on this page has answered; None for any other key."""
+    place = getattr(screen, "PLACE", None)
+    if place is None or isinstance(screen.focused, Input):
+        return None
+    if (pressed, place) in _HERE:
+        return _HERE[pressed, place]
+    places = [_PLAIN[one] for key in keys.elsewhere(pressed, getattr(screen, "places", (place,))) for one in key.places
+              if one in _PLAIN]  # fmt: skip
+    return f"a key for elsewhere: {', '.join(dict.fromkeys(places))}" if places else None
