@@ -228,8 +228,14 @@ def report_words(table: list[str]) -> str | None:
     code = re.search(r"exitcode\s*:\s*(-?[0-9]{1,9})(?: \((SIG\w+)\))?", cause)
     if not found or not rank:
         return None
-    how = "" if not code else f", {code[2]}" if code[2] else f", exit code {code[1]}"
-    return f"torchrun: rank {rank[1]} failed first{how}"
+    return f"torchrun: rank {rank[1]} failed first{_ending_words(code[1], code[2]) if code else ''}"
+
+
+def _ending_words(code: str, signal: str | None) -> str:
+    """torchrun writes a signal as the exit code -9."""
+    if signal:
+        return f", {signal}"
+    return f", killed by signal {code[1:]}" if code.startswith("-") else f", exit code {code}"
 
 
 def kind_of(body: str) -> Kind | None:

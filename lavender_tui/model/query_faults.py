@@ -1,4 +1,4 @@
-"""What in a filter can match no run whatever there is: a column that isn't there, a state that no run can be in. Pure."""
+"""What in a filter can match no run at all: a column that isn't there, a state that no run can be in. Pure."""
 
 from __future__ import annotations
 

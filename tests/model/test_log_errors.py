@@ -7,7 +7,7 @@ import random
 import pytest
 
 from lavender_tui.logs.errors import feed
-from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder, Kind, kind_of, summary
+from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder, Kind, cause_of, kind_of, summary
 
 TOP = "Traceback (most recent call last):"
 CHAINED = """\
@@ -176,3 +176,33 @@ def test_the_words_that_sum_up() -> None:
     assert summary(0, "") == "no error" and summary(0, "", is_whole=False) == "no error so far"
     assert summary(1, "Killed") == "1 error: Killed"
     assert summary(3, "rank 1: RuntimeError: boom") == "3 errors, first: rank 1: RuntimeError: boom"
+
+
+@pytest.mark.parametrize(
+    ("head", "is_consequence"),
+    [
+        ("RuntimeError: [../gloo/transport/tcp/pair.cc:525] Read error [::1]:4: Connection reset by peer", True),
+        ("RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by peer", True),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: …, remote process exited or there was a network error",
+            True,
+        ),
+        ("torch.distributed.DistNetworkError: failed to recv, got 0 bytes", True),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", False),  # of a download, say
+        ("RuntimeError: boom", False),
+    ],
+)
+def test_what_another_ranks_end_did_is_a_consequence(head: str, is_consequence: bool) -> None:
+    block = ErrorBlock(0, 1, Kind.TRACEBACK, head, "[rank0]: ")
+    assert block.is_consequence is is_consequence
+    assert block.words == ("a consequence: " if is_consequence else "") + f"rank 0: {head}"
+
+
+def test_the_cause_is_named_before_its_consequences() -> None:
+    gone = ErrorBlock(0, 1, Kind.TRACEBACK, "RuntimeError: gloo: Connection reset by peer", "[rank0]: ")
+    boom = ErrorBlock(5, 6, Kind.TRACEBACK, "RuntimeError: boom", "[rank1]: ")
+    report = ErrorBlock(9, 10, Kind.TORCHRUN, "torchrun: rank 1 failed first, SIGKILL")
+    assert cause_of([gone, boom, report]) is boom
+    assert cause_of([gone, report]) is report
+    assert cause_of([gone]) is gone
+    assert cause_of([]) is None

@@ -359,4 +359,4 @@ async def test_names_of_a_deep_chain_are_whole(play: Play, tmp_path: Path, size:
         else:
             assert told[12] == " " * 15 + "│" + " " * 9 + "└ " and told[13] == " " * 15 + "└ "
         await press(pilot, "G", "space")
-        await until_shown(pilot, "⋯7└ ◆ run-2026-04-30_10-00-00" if size == SMALL else "└ ◆ run-2026-04-30")
+        await until_shown(pilot, "⋯7└◆run-2026-04-30_10-00-00" if size == SMALL else "└◆run-2026-04-30")

@@ -83,3 +83,29 @@ def test_only_bold_underlined_and_reversed_words_reach_the_terminal(root: Path, 
     sent = {part for found in _SGR.findall(everything) for part in found.decode().split(";")}
     assert sent <= ALLOWED, sorted(sent - ALLOWED)
     assert {"1", "7"} <= sent  # the cursor is seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_ascii", [False, True])
+@pytest.mark.parametrize("theme", ["lavender", "lavender-light", "colour-blind", "ansi-dark", "ansi-light"])
+def test_no_theme_sends_a_colour(root: Path, theme: str, is_ascii: bool) -> None:
+    """Named on the command line, where black on black once came of it."""
+    program = "from lavender_tui.cli import main; main()"
+    options = ("--theme", theme, *(("--ascii",) if is_ascii else ()))
+    app = Terminal(root, rows=24, columns=80, argv=("-c", program, *options, str(root)), NO_COLOR="1")
+    try:
+        app.read_until(b"pretrain", 60)
+        for keys, words in (
+            ("\r", "1 Overview"),
+            ("\x1b", "filter"),
+            ("r", "nothing happens until"),
+            ("\x1b", "filter"),
+        ):
+            os.write(app.descriptor, keys.encode())
+            app.read_until_any(words)
+            app.read(0.3)
+    finally:
+        app.close()
+    sent = {part for found in _SGR.findall(app.written) for part in found.decode().split(";")}
+    assert sent <= ALLOWED, sorted(sent - ALLOWED)
+    assert "7" in sent
