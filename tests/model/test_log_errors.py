@@ -65,7 +65,7 @@ def test_torchruns_report_is_one_error_that_names_the_rank() -> None:
     text = CHAINED + TORCHRUN + "bye\n"
     first, second = find(text)
     assert first.head == "RuntimeError: boom" and second.kind is Kind.TORCHRUN
-    assert second.head == "torchrun: rank 1 failed first, exit code -11" and lines_of(second, text) == TORCHRUN
+    assert second.head == "torchrun: rank 1 failed first, killed by signal 11" and lines_of(second, text) == TORCHRUN
 
 
 def test_tracebacks_of_ranks_that_are_mixed_are_put_together() -> None:
@@ -111,7 +111,7 @@ def test_torch_puts_a_space_after_its_mark(mark: str) -> None:
     lines = (TOP, '  File "train.py", line 9, in <module>', "    loss.backward()", last)
     text = "".join(f"{mark}{line}\n" for line in lines)
     (block,) = find(text + f"{mark.rstrip()}\n{mark}step 3\n")
-    assert block.words == f"rank 0: {last}" and lines_of(block, text) == text
+    assert block.words == f"a consequence: rank 0: {last}" and lines_of(block, text) == text
 
 
 def test_a_traceback_that_is_cut_off_is_an_error_nevertheless() -> None:
@@ -184,7 +184,7 @@ def test_the_words_that_sum_up() -> None:
         ("RuntimeError: [../gloo/transport/tcp/pair.cc:525] Read error [::1]:4: Connection reset by peer", True),
         ("RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Connection closed by peer", True),
         (
-            "torch.distributed.DistBackendError: NCCL error in: …, remote process exited or there was a network error",
+            "torch.distributed.DistBackendError: NCCL error in: …, remote process exited or network error",
             True,
         ),
         ("torch.distributed.DistNetworkError: failed to recv, got 0 bytes", True),
