@@ -43,7 +43,11 @@ class LavenderCommands(Provider):
         return sorted(found, key=lambda key: order.index(_group(key)))
 
     def _actions(self) -> list[tuple[str, str, str]]:
-        return [(key.name, f"{key.shown}   {key.help}", key.action) for key in self._keys()]
+        return [(name, f"{key.shown}   {key.help}", action) for key, name, action in self._entries()]
+
+    def _entries(self) -> list[tuple[keys.Key, str, str]]:
+        """Key, name and action; several of a key that means several things, none of one that only moves rows."""
+        return [(key, name, action) for key in self._keys() for name, action in keys.commands(key)]
 
     def _themes(self) -> list[tuple[str, str]]:
         """Title and name of each theme; the title says whether it is light or dark."""
@@ -55,11 +59,11 @@ class LavenderCommands(Provider):
 
     async def discover(self) -> Hits:
         before = ""
-        for key in self._keys():
+        for key, name, action in self._entries():
             group = _group(key)
-            row = self._row(key, group if group != before else "")
+            row = self._row(key, name, group if group != before else "")
             before = group
-            yield DiscoveryHit(row, partial(self._press, key.action), text=key.name)
+            yield DiscoveryHit(row, partial(self._press, action), text=name)
         for title, name in self._themes():
             if name.startswith(("lavender", "colour-blind", "ansi")):
                 row = _row("colours" if before != "colours" else "", "", title, "")
@@ -68,10 +72,10 @@ class LavenderCommands(Provider):
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for key in self._keys():
-            score = matcher.match(f"{key.name} {key.shown} {key.help}")
+        for key, name, action in self._entries():
+            score = matcher.match(f"{name} {key.shown} {key.help}")
             if score > 0:
-                yield Hit(score, self._row(key, _group(key)), partial(self._press, key.action), text=key.name)
+                yield Hit(score, self._row(key, name, _group(key)), partial(self._press, action), text=name)
         for title, name in self._themes():
             score = matcher.match(title)
             if score > 0:
@@ -84,9 +88,9 @@ class LavenderCommands(Provider):
                 found += 1
                 yield Hit(score, _row("runs", "", f"Go to {name}", ""), partial(self._go_to, key_of_run), text=name)
 
-    def _row(self, key: keys.Key, group: str) -> Text:
+    def _row(self, key: keys.Key, name: str, group: str) -> Text:
         is_ascii = getattr(self.app, "is_ascii", False)
-        row = _row(group, keys.in_words(key.shown) if is_ascii else key.shown, key.name, key.help)
+        row = _row(group, keys.in_words(key.shown) if is_ascii else key.shown, name, key.help)
         row.truncate(min(_WIDEST, int(self.app.size.width * _SHARE)) - _FRAME, overflow="ellipsis")
         return row
 
