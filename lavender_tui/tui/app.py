@@ -110,7 +110,7 @@ class LavenderApp(Orderly, AnnouncingApp):
         name = action if isinstance(action, str) else action[1]
         if not self.may(name):
             self._say(keys.shown_of(name), READONLY)
-            return True
+            return False
         if (why := why_hidden(self.screen, name)) is not None:
             self._say(keys.shown_of(name), why)
             return True

@@ -12,6 +12,7 @@ from lavender_tui.model.plan import Check, Policy, Proposal, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import default_policy, is_training_over, stages_after
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
+from lavender_tui.tui.consequences import remedy_of
 from lavender_tui.tui.mends import CHECKPOINT, LAUNCHER, POLICY, STAGE, WORKERS, WORLD, Mend, mend_of, row_of
 
 KEEP = "keep_alive"  # nothing of the plan: what becomes of the run later
@@ -230,5 +231,5 @@ class Sheet:
 
 def _sentence(check: Check) -> str:
     """What is wrong and what to do; the evidence stands with the checks."""
-    more = f" → {check.remedy}" if check.remedy else (f": {check.evidence}" if check.evidence else "")
+    more = f" → {remedy_of(check)}" if check.remedy else (f": {check.evidence}" if check.evidence else "")
     return text.clean(check.what + more, 400)

@@ -106,7 +106,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         is left with the log."""
         if not self.is_mounted or not (self.query("#search") or self._hunted or self.view.wanted is not None):
             return ""
-        return "stop looking" if self._hunted and not self.query("#search") else "end the search"
+        return "stop looking" if self._hunted and not self.query("#search") else "end search"
 
     def stop_search(self) -> bool:
         """What esc ends first: the typing, then what is looked for, then the search; False where there is none."""
