@@ -11,7 +11,7 @@ import pytest
 from lavender_tui.launch import stop
 from lavender_tui.model import export
 from tests.tui import runs
-from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 from tests.tui.sheets import FAILED, choose_local, launched_run, open_sheet
 
 
@@ -154,7 +154,8 @@ async def test_a_resumed_run_shows_its_epoch_before_its_first_save(play: Play, o
     (new / "resume.json").write_text(json.dumps(plan))
     async with play(one_run) as pilot:
         pilot.app.screen.go_to_run(str(new))
-        line = next(one for one in lines_of(pilot.app) if "04-25_10-00" in one and "idle" in one)
+        line = await until(pilot, lambda: [one for one in lines_of(pilot.app) if "04-25_10" in one and "idle" in one])
+        line = "".join(line)  # type: ignore[arg-type]
         assert "sft" in line and " 2/4 " in line
         [document] = [one for one in export.run_documents(pilot.app.runs) if one["path"] == str(new)]
         assert (document["stage"], document["epoch"], document["epochs"]) == ("sft", 2, 4)

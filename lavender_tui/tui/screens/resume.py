@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from lavender_tui.model import command_line
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
 
 
-class ResumeScreen(Checking, StopActions, inherit_bindings=False):
+class ResumeScreen(Checking, StopActions):
     """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.RESUME
     BINDINGS = [  # noqa: RUF012
+        *Screen.BINDINGS,  # tab among them: the actions on a run come without
         *keys.bindings(keys.RESUME),
         ("pagedown", "scroll_body(1)", "Scroll down"),
         ("pageup", "scroll_body(-1)", "Scroll up"),
