@@ -65,7 +65,7 @@ def _end_left_over(run: Run, kill: bool, grace: float, yes: bool) -> int:
     from lavender_tui.launch.stopping import CannotStop
 
     listed = ", ".join(f"{one.pid} ({command_line.shown(one.command)[:120]})" for one in run.leftovers)
-    is_sure = all(one.found_by in ("environment", "record", "remembered") for one in run.leftovers)
+    is_sure = all(one.is_surely_its for one in run.leftovers)
     if not yes and not is_terminal() and not is_sure:
         raise CannotStop(f"they only look like the run's: {listed}", where=run.path, hint="--yes ends them")
     if not yes and is_terminal() and not ask(f"End what {clean(run.title, 80)} left running: {listed}?"):

@@ -19,6 +19,7 @@ STOP = "stop.json"
 EXIT = "exit.json"
 REQUEST = "request.json"
 LOCK = "launch.lock"
+HELD = "training.lock"  # empty; each rank of a CheckpointManager holds it open
 LOG = "train.log"
 RANKS = "ranks"
 

@@ -1,4 +1,5 @@
-"""Which live processes are surely of a run: by its record, or by the environment that they were started with.
+"""Which live processes are surely of a run: by its record, by the environment that they were started with, or by the
+`training.lock` that they hold.
 
 Command lines, names and working directories only look alike; nothing found by them may ever be signalled.
 """
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lavender_tui.launch import identity
-from lavender_tui.launch.files import LAUNCH
+from lavender_tui.launch.files import HELD, LAUNCH
 from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
 from lavender_tui.model.secrets import masked
 
@@ -56,10 +57,10 @@ def recorded(record: LaunchRecord) -> list[ProcessId]:
 def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
     """Every live process that is surely of the run, the supervisor left out.
 
-    That is: the recorded leader, everything below it, and each process that was started with this run's LAVENDER_RUN_ID
-    (or, where there is no record, LAVENDER_RUN_DIR) in its environment. Never this process or one above it, nor what
-    names another run's directory in its environment, nor what is below that: a training may start another one, which
-    inherits the id.
+    That is: the recorded leader, everything below it, each process that was started with this run's LAVENDER_RUN_ID
+    (or, where there is no record, LAVENDER_RUN_DIR) in its environment, and each rank of a CheckpointManager. Never
+    this process or one above it, nor what names another run's directory in its environment, nor what is below that: a
+    training may start another one, which inherits the id.
     """
     found: dict[int, int] = {}
     leader = record.leader if record is not None and record.is_here else None
@@ -67,6 +68,7 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
         names = names_of(run_dir, record)
         found = {leader.pid: leader.start_ticks} | dict(identity.descendants_of_run(leader.pid, names))
     found.update(_by_environment(run_dir, record))
+    found.update(_holding(run_dir))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
@@ -130,6 +132,19 @@ def _command(pid: int) -> str:
     except OSError:
         return ""
     return " ".join(masked([os.path.basename(program), *rest]))
+
+
+def _holding(run_dir: str) -> dict[int, int]:
+    """The ranks that hold the run's `training.lock` open: also those of a training that was started by hand, which
+    name the run nowhere and train on when their torchrun is killed."""
+    held = os.path.join(os.path.realpath(run_dir), HELD)
+    if not os.path.exists(held):
+        return {}
+    return {
+        pid: ticks
+        for pid, (state, _, ticks) in identity.all_processes().items()
+        if state not in "ZXx" and held in identity.files_open_for_writing(pid)
+    }
 
 
 def _by_environment(run_dir: str, record: LaunchRecord | None) -> dict[int, int]:

@@ -35,6 +35,10 @@ class RunState(StrEnum):
     IDLE = "idle"
 
 
+# What a process says itself, or what was written down of it; "training.lock" is what a rank of ours holds open.
+SURELY = ("record", "remembered", "environment", "training.lock")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveProcess:
     """A live process that belongs to a run. `start_ticks` (field 22 of /proc/PID/stat) makes the pid an identity."""
@@ -45,8 +49,13 @@ class LiveProcess:
     rank: int | None = None
     world_size: int | None = None
     command: tuple[str, ...] = ()
-    found_by: str = ""  # "record", "remembered", "environment", "arguments", "working directory", "open files"
+    found_by: str = ""  # one of SURELY, or "arguments", "working directory", "open files"
     owner: str | None = None  # another user's name or number; None where it is this user's
+
+    @property
+    def is_surely_its(self) -> bool:
+        """Not by what only looks like it: an evaluation names the run's directory, too."""
+        return self.found_by in SURELY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,6 +105,7 @@ class _Keeper:
     standing: Standing = field(init=False)
     index: Index = field(default_factory=Index)
     seen_alive: bool = False
+    ended_left_of: str | None = None  # the run of which this keeper ended what was left
     ended_at: float = 0.0  # when its end was noticed, where nothing recorded it
     begun_at: float = field(default_factory=time.time)
     took_over: bool = False
@@ -251,6 +252,7 @@ class _Keeper:
         words = f"ends {plural(len(left), 'process', 'processes')} that outlived what led them"
         self.tell(f"{words} (pid {', '.join(str(one.pid) for one in left[:8])})")
         self.note("killed", why=words, pids=[one.pid for one in left])
+        self.ended_left_of = self.run_dir
         for pause in ended_politely(lambda: living.members(self.run_dir, record), ORPHANS_GRACE):
             self.heed()
             self.alarm.sleep(pause)
@@ -268,10 +270,14 @@ class _Keeper:
             raise _Left(self.end(gone))
         self.remember_failure(run)
         ended_at = run.end.ended_at if run.end is not None and run.end.ended_at is not None else time.time()
+        end, reason = run.end, run.state_reason
+        if self.ended_left_of == run.path and end is not None and end.stop_by in (None, "SIGTERM"):
+            # The ranks record that they were told to end. That was this keeper, and nobody's wish.
+            end, reason = None, "what led it is gone, and its ranks were told to save and end"
         return Ending(
             state=run.state,
-            reason=run.state_reason,
-            end=run.end,
+            reason=reason,
+            end=end,
             has_saved=_has_saved(run),
             lived_seconds=ended_at - run.started_at if run.started_at is not None and self.seen_alive else None,
             stepless=self.standing.stepless,

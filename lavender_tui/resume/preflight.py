@@ -176,7 +176,7 @@ def _leftovers(run: Run, *, is_forced: bool) -> Check:
     left = run.leftovers
     what = f"{text.plural(len(left), 'process', 'processes')} of the old run outlived it and still run"
     pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in left[:6])
-    is_sure = any(process.found_by in ("environment", "record", "remembered") for process in left)
+    is_sure = any(process.is_surely_its for process in left)
     verdict = refuse if is_sure and not is_forced else warn
     return verdict("source.leftovers", what, pids, f"end them first: {_stop_command(run)}")
 

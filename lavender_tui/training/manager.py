@@ -17,7 +17,7 @@ from lavender_tui.training.provenance import Pins, versions
 from lavender_tui.training.ranks import current_ranks, first_does
 from lavender_tui.training.reading import LOG, Reading, make_loader
 from lavender_tui.training.requests import Requests
-from lavender_tui.training.run_record import Ending, begin_record, claim_run_dir, how_it_ended
+from lavender_tui.training.run_record import Ending, Hold, begin_record, claim_run_dir, how_it_ended
 from lavender_tui.training.stop_signals import StopSignals, usr1_means_stop
 from lavender_tui.training.writing import (
     check_names,
@@ -77,6 +77,7 @@ class CheckpointManager:
         self.save_count: int = first_does(self._ranks, lambda: last_save_count(self.run_dir))
         self._versions = versions() if self._ranks.is_first else {}
         self._record = begin_record(self._ranks, self.run_dir, begin.lineage if begin else None)
+        self._hold = Hold(self.run_dir)
         self._requests = Requests(self.run_dir) if self._ranks.is_first else None
         self._ending_by: str | None = None  # who asked for an end that the last save got to; the same on every rank
         self._model, self._model_cfg, self._table = model, model_cfg, table
@@ -323,6 +324,8 @@ class CheckpointManager:
             return
         self._is_closed = True
         self._signals.uninstall()
+        if ending.status in ("finished", "ended"):  # else this process ends, and is the run's until it has
+            self._hold.release()
         if not self._ranks.is_first:
             return
         metrics_log.try_append(

@@ -12,7 +12,7 @@ from typing import Any
 
 from lavender_tui.errors import UsageError
 from lavender_tui.launch import record
-from lavender_tui.launch.files import LAUNCH
+from lavender_tui.launch.files import HELD, LAUNCH
 from lavender_tui.launch.run_dir import new_run_dir
 from lavender_tui.model.run import Lineage
 from lavender_tui.training.ranks import Ranks, first_does
@@ -138,12 +138,33 @@ class RunRecord:
         self.end(self._ending)
 
 
+class Hold:
+    """A file of the run directory that this rank holds open until it ends, though nothing is ever written to it.
+
+    By that its process is known to be the run's, also when the torchrun of a training that was started by hand is gone
+    and nothing else ties its ranks to the run. Workers that it forks hold it too.
+    """
+
+    def __init__(self, run_dir: str, *, is_new: bool = False) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if is_new else 0)
+        try:
+            self._descriptor: int | None = os.open(os.path.join(run_dir, HELD), flags, 0o644)
+        except OSError:  # a node without this directory, a full disk: it is known by less then
+            self._descriptor = None
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 def begin_record(ranks: Ranks, run_dir: str, resumed_from: Lineage | None) -> RunRecord | None:
     """On rank 0, for all: a directory that can't be written to is known now, not after the first half hour."""
     made: list[RunRecord] = []
 
     def begin_it() -> None:
         made.append(RunRecord(run_dir, world_size=ranks.world_size, resumed_from=resumed_from))
+        Hold(run_dir, is_new=True).release()  # the other ranks find it
 
     first_does(ranks, begin_it)
     return made[0] if made else None

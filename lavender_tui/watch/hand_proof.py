@@ -75,7 +75,7 @@ def written_runs(pid: int, run_dir: str) -> tuple[list[str], list[str]]:
     """(files of this run, directories of other runs) that the process holds open for writing."""
     own, others = os.path.realpath(run_dir) + "/", set()
     mine = []
-    for path in procfs.files_open_for_writing(pid):
+    for path in identity.files_open_for_writing(pid):
         if path.startswith(own):
             mine.append(path.removeprefix(own))
         elif (run := _run_of(path, os.path.dirname(own.rstrip("/")))) is not None:

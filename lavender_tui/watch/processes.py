@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from lavender_tui.launch import identity
+from lavender_tui.launch.files import HELD
 from lavender_tui.launch.identity import is_same_directory, is_same_process, started_at
 from lavender_tui.launch.living import names_of
 from lavender_tui.launch.record import LaunchRecord, Machine, ProcessId, this_machine
@@ -228,6 +230,11 @@ class _RunNames:
                 return self.by_path[path]
         return None
 
+    def held(self, files: Iterable[str]) -> str | None:
+        """The run whose `training.lock` is among the files: each rank of a CheckpointManager holds it."""
+        directories = (os.path.dirname(path) for path in files if os.path.basename(path) == HELD)
+        return next((self.by_path[one] for one in directories if one in self.by_path), None)
+
 
 def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
     recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
@@ -263,6 +270,9 @@ def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
     program = program_of(traits)
     if not traits.is_python or program is None or _TOOLS.fullmatch(program):
         return None
+    files = identity.files_open_for_writing(pid)
+    if (held := runs.held(files)) is not None:
+        return _Match(held, HELD)
     cwd = procfs.working_directory(pid)
     by_option, by_argument = _named_in_arguments(traits.argv, cwd, runs)
     if by_option is not None:
@@ -270,8 +280,8 @@ def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
     by_cwd = runs.named(cwd or "")
     by_environment = runs.named(traits.environ.get("RUN_DIR", ""))
     if by_argument is None and by_cwd is None and by_environment is None:
-        return _match_by_files(pid, traits, runs)
-    writes = {runs.holding(path) for path in procfs.files_open_for_writing(pid)}
+        return _match_by_files(pid, files, traits, runs)
+    writes = {runs.holding(path) for path in files}
     is_rank = "RANK" in traits.environ
     if by_argument is not None:
         agrees = by_argument in writes or by_argument in (by_cwd, by_environment) or is_rank or procfs.uses_torch(pid)
@@ -282,9 +292,9 @@ def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
     return _Match(by_cwd, "working directory") if by_cwd and (by_cwd in writes or is_rank) else None
 
 
-def _match_by_files(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
+def _match_by_files(pid: int, files: Iterable[str], traits: Traits, runs: _RunNames) -> _Match | None:
     """A rank, or a program with torch, that holds files of exactly one run open for writing."""
-    writes = {run for path in procfs.files_open_for_writing(pid) if (run := runs.holding(path)) is not None}
+    writes = {run for path in files if (run := runs.holding(path)) is not None}
     if len(writes) != 1 or not ("RANK" in traits.environ or procfs.uses_torch(pid)):
         return None
     return _Match(writes.pop(), "open files")

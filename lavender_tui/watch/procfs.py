@@ -109,32 +109,6 @@ def other_owner(pid: int) -> str | None:
         return str(uid)
 
 
-def files_open_for_writing(pid: int) -> list[str]:
-    """Paths of files that the process holds open for writing.
-
-    Not by psutil: its `open_files` stats every path, and one on a network mount that is gone would block the search.
-    """
-    paths = []
-    try:
-        for number in os.listdir(f"/proc/{pid}/fd"):
-            path = os.readlink(f"/proc/{pid}/fd/{number}")
-            is_file = path.startswith("/") and not path.startswith("/dev/") and not path.endswith(" (deleted)")
-            if is_file and _is_for_writing(pid, number):
-                paths.append(path)
-    except OSError:
-        pass  # not ours to read, or it has ended or closed a file meanwhile: what was read counts
-    return paths
-
-
-def _is_for_writing(pid: int, number: str) -> bool:
-    with open(f"/proc/{pid}/fdinfo/{number}", "rb") as file:
-        for line in file:
-            key, _, value = line.partition(b":")
-            if key == b"flags":
-                return int(value, 8) & os.O_ACCMODE != os.O_RDONLY
-    return False
-
-
 def uses_torch(pid: int) -> bool:
     """Has it torch's library mapped?
 

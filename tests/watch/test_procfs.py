@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lavender_tui.launch import identity
 from lavender_tui.launch.record import LaunchRecord, ProcessId, start_ticks, this_machine, write_launch
 from lavender_tui.watch import procfs
 from lavender_tui.watch.processes import ProcessTable
@@ -68,7 +69,7 @@ def test_who_is_gone_or_ended_has_no_traits(start: Start, until):
     for pid in (process.pid, (1 << 22) + 1):
         assert procfs.read_traits(pid) == procfs.Traits()
         assert procfs.working_directory(pid) is None
-        assert procfs.files_open_for_writing(pid) == []
+        assert identity.files_open_for_writing(pid) == []
         assert not procfs.uses_torch(pid)
 
 
@@ -89,7 +90,7 @@ def test_files_open_for_reading_are_left_out(start: Start, tmp_path: Path):
     (tmp_path / "read").touch()
     code = "kept = open('read'), open('written', 'w'), open('appended', 'a'), open('both', 'w+');" + WAIT
     process = start(sys.executable, "-c", code)
-    names = {os.path.basename(path) for path in procfs.files_open_for_writing(process.pid)}
+    names = {os.path.basename(path) for path in identity.files_open_for_writing(process.pid)}
     assert names == {"written", "appended", "both"}
 
 
