@@ -259,7 +259,7 @@ def _only_reads(run: str, stat: Stat, traits: Traits, runs: _RunNames) -> bool:
     begun = started_at(stat.start_ticks)
     if leader is None or begun <= last_start or leader.is_alive:
         return False
-    if any(runs.holding(path) == run for path in procfs.files_open_for_writing(stat.pid)):
+    if any(runs.holding(path) == run for path in identity.files_open_for_writing(stat.pid)):
         return False
     is_told = named_as_output(traits.argv, procfs.working_directory(stat.pid), run)
     return is_told is None and not trained_since(run, begun)
