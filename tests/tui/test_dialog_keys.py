@@ -131,7 +131,7 @@ PLACES = {
     "sheet": Place(
         ResumeScreen, ("r",), "checks passed",
         {"pagedown": ANY, "pageup": Try((), way=("pagedown",)), "escape": gone(SHEET)}, size=SMALL,
-        elsewhere="enter,m,b,v,c,d,tab,f5",  # test_every_key.py
+        elsewhere="enter,m,b,v,c,d,x,tab,f5,shift+tab,ctrl+c,super+c",  # test_every_key.py; Textual's own
     ),
     "row of the sheet": Place(
         ChoiceRow, ("r",), "checks passed",
@@ -168,7 +168,7 @@ PLACES = {
             "4": seen(r"\[4 Data\]"), "5": seen(r"\[5 Processes\]"), "7": seen(r"\[7 History\]"),
             "escape": gone(r"\[6 Log\]"),
         },
-        elsewhere="6,f,tab,o,slash,n,N,e,E,percent_sign,Y,w,y",  # test_log_screen.py, test_every_key.py
+        elsewhere="6,r,R,x,f,tab,o,slash,n,N,e,E,percent_sign,Y,w,y",  # test_log_screen.py, test_every_key.py
     ),
 }  # fmt: skip
 
