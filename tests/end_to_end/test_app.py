@@ -93,6 +93,8 @@ def test_the_demo_ends_its_training_when_it_is_left(tmp_path, open_terminal, not
     assert "q ends the demo" in terminal.screen
     assert len(nothing_survives()) >= 3
     terminal.press("q")
+    until(lambda: "Leave?" in terminal.screen, 30, lambda: terminal.screen)
+    terminal.press("q")
     until(lambda: not terminal.is_open, 30, "the end of the demo")
     left = nothing_survives()
     assert left == []

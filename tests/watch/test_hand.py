@@ -270,13 +270,19 @@ def test_reading_a_stopped_run_makes_it_neither_live_nor_forget_its_stop(
     assert (after.leader, after.argv) == (trained.leader, trained.argv), "what it is resumed by is the training"
 
 
-def test_training_on_in_the_same_directory_is_known_by_what_it_writes(run: Path, start: Start) -> None:
+def test_training_on_in_the_same_directory_is_known_by_what_it_writes(
+    run: Path, start: Start, until: Callable[..., object]
+) -> None:
     start(run, "saves", "writes")
     (first,) = find_processes([str(run)], {str(run): None})[str(run)]
     seen.write(remember(str(run), [first], None))  # type: ignore[arg-type]
     assert stop_by_hand(str(run), grace=20).how == "ended"
-    for entry in run.iterdir():  # the start of a process is known to a second only
+    for entry in run.iterdir():
         os.utime(entry, (time.time() - 60, time.time() - 60))
+    ended = seen.read(str(run))
+    assert ended is not None and ended.ended_at is not None
+    over = ended.ended_at + 0.05  # the start of a process is known to a hundredth of a second
+    until(lambda: time.time() > over)
     start(run, "saves", RANK="0", WORLD_SIZE="1")
     (second,) = found(run)
     assert found_again(run) == [], "as an evaluation would look"
