@@ -57,7 +57,7 @@ async def test_every_screen_without_colours(
 
 
 _STEPS = (
-    ("g", "✗ failed: killed"), ("\r", "1 Overview"), ("2", "SAVED"), ("3", "log scale"), ("4", "split"), ("7", ""),
+    ("G", "finished"), ("g", "✗ failed: killed"), ("\r", "1 Overview"), ("2", "SAVED"), ("3", "log scale"), ("4", "split"), ("7", ""),
     ("\x1b", "filter"), ("r", "checks passed"), ("d", "nothing was written"), ("\x1b", "checks passed"),
     ("\x1b", "filter"), ("?", "The list of runs"), ("\x1b", ""), ("D", "of each run"), ("\x1b", ""),
     ("\x10", "Resume"), ("\x1b", ""), ("/", "loss<2"), ("zz", "No run matches zz"),
@@ -69,7 +69,7 @@ def test_only_bold_underlined_and_reversed_words_reach_the_terminal(root: Path, 
     """The bytes of the real program: list, page, curve, tree, sheet, dry run, help, palette and filter."""
     app = Terminal(root, NO_COLOR="1", TEXTUAL_THEME=theme)
     try:
-        app.read_until(b"pretrain")
+        app.read_until(b"stopped")  # the states are known, and the cursor stands
         everything = app.written
         for keys, words in _STEPS:
             app.written = b""

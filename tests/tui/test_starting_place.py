@@ -79,6 +79,16 @@ async def test_it_stays_where_a_person_has_put_it(play: Play, tmp_path: Path) ->
         assert table.cursor_key == under
 
 
+async def test_a_key_that_moves_nothing_is_a_hand_all_the_same(play: Play, tmp_path: Path) -> None:
+    chain(tmp_path / "runs", [1], failed_ago=HOUR)
+    async with play(tmp_path / "runs", as_opened=True) as pilot:
+        table = pilot.app.screen.query_one(RunTable)
+        before = table.cursor_key
+        assert not table.was_touched
+        await press(pilot, "g")
+        assert table.was_touched and table.cursor_key == before
+
+
 async def test_after_a_launch_it_is_on_the_launched_run(play: Play, tmp_path: Path) -> None:
     root = tmp_path / "runs"
     chain(root, [1, 2], failed_ago=HOUR)

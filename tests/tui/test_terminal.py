@@ -189,7 +189,8 @@ def test_a_terminal_that_shrinks_to_nothing_and_grows(terminal: Callable[..., Te
 )
 def test_plain_terminals(terminal: Callable[..., Terminal], env: dict[str, str]) -> None:
     app = terminal(**env)
-    assert b"failed" in app.written and b"Traceback" not in app.written
+    app.read_until(b"failed")
+    assert b"Traceback" not in app.written
     os.write(app.descriptor, b"q")
     assert app.wait(10) == 0
 

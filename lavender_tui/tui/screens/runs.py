@@ -129,10 +129,12 @@ class RunsScreen(ListView, Screen[None]):
 
     @property
     def _is_untouched(self) -> bool:
-        """Has nobody moved the cursor, opened or asked for anything yet?"""
+        """Has nobody touched the list (the cursor may have stood there already), opened or asked for anything yet?"""
         table = self.query_one(RunTable)
         at_start = self._placed in (None, table.cursor_key) or self._placed not in table.keys
-        return at_start and self.is_current and self._awaited is None and self._put_off is None
+        return (
+            not table.was_touched and at_start and self.is_current and self._awaited is None and self._put_off is None
+        )
 
     def _place(self) -> None:
         """The cursor where it is wanted first; with the watcher's first look, which has all runs, for good."""

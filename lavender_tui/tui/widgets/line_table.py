@@ -159,6 +159,7 @@ class LineTable(ScrollView, can_focus=True):
         self._layout: list[tuple[Column, int]] = []
         self._announced: str | None = None
         self._nothing = ""
+        self.was_touched = False  # by a key or the mouse, be it without effect
 
     # What a subclass says
 
@@ -374,7 +375,11 @@ class LineTable(ScrollView, can_focus=True):
     def on_blur(self) -> None:
         self.forget()
 
+    def on_key(self) -> None:
+        self.was_touched = True
+
     def on_click(self, event: events.Click) -> None:
+        self.was_touched = True
         at = event.get_content_offset(self)
         if at is None:
             return
