@@ -57,7 +57,8 @@ async def test_every_screen_without_colours(
 
 
 _STEPS = (
-    ("G", "finished"), ("g", "✗ failed: killed"), ("\r", "1 Overview"), ("2", "SAVED"), ("3", "log scale"), ("4", "split"), ("7", ""),
+    ("G", "nothing saved yet"), ("g", "✗ failed: killed"),
+    ("\r", "1 Overview"), ("2", "SAVED"), ("3", "log scale"), ("4", "split"), ("7", ""),
     ("\x1b", "filter"), ("r", "checks passed"), ("d", "nothing was written"), ("\x1b", "checks passed"),
     ("\x1b", "filter"), ("?", "The list of runs"), ("\x1b", ""), ("D", "of each run"), ("\x1b", ""),
     ("\x10", "Resume"), ("\x1b", ""), ("/", "loss<2"), ("zz", "No run matches zz"),
