@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from lavender_tui.launch.files import HELD
+
 # Errors that mean "no pidfd here" (old kernel, a sandbox that forbids the call), not "no such process".
 _NO_PIDFD = (errno.ENOSYS, errno.EPERM, errno.EINVAL)
 
@@ -92,17 +94,39 @@ def files_open_for_writing(pid: int) -> list[str]:
     """Paths of files that the process holds open for writing.
 
     Not by psutil: its `open_files` stats every path, and one on a network mount that is gone would block the search.
+    Only of a process with other mounts than ours is it asked whether its file is the one that has this name here.
     """
     paths = []
     try:
+        has_other_mounts = os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
         for number in os.listdir(f"/proc/{pid}/fd"):
             path = os.readlink(f"/proc/{pid}/fd/{number}")
             is_file = path.startswith("/") and not path.startswith("/dev/") and not path.endswith(" (deleted)")
-            if is_file and _is_for_writing(pid, number):
+            if is_file and _is_for_writing(pid, number) and not (has_other_mounts and _is_another(pid, number, path)):
                 paths.append(path)
     except OSError:
         pass  # not ours to read, or it has ended or closed a file meanwhile: what was read counts
     return paths
+
+
+def _is_another(pid: int, number: str, path: str) -> bool:
+    try:
+        return not os.path.samestat(os.stat(f"/proc/{pid}/fd/{number}"), os.stat(path))
+    except OSError:
+        return True
+
+
+def held_runs(pid: int) -> set[str]:
+    """The run directories whose `training.lock` a Python process holds: it is a rank of theirs.
+
+    What else has the file open (a shell, an editor, a copying program) trains nothing.
+    """
+    try:
+        if not os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("python"):
+            return set()
+    except OSError:
+        return set()
+    return {os.path.dirname(path) for path in files_open_for_writing(pid) if os.path.basename(path) == HELD}
 
 
 def _is_for_writing(pid: int, number: str) -> bool:

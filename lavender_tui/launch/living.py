@@ -7,7 +7,7 @@ Command lines, names and working directories only look alike; nothing found by t
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lavender_tui.launch import identity
@@ -63,12 +63,14 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
     training may start another one, which inherits the id.
     """
     found: dict[int, int] = {}
+    names = names_of(run_dir, record)
     leader = record.leader if record is not None and record.is_here else None
     if leader is not None and leader.is_alive and record is not None and is_vouched_for(run_dir, record, leader):
-        names = names_of(run_dir, record)
         found = {leader.pid: leader.start_ticks} | dict(identity.descendants_of_run(leader.pid, names))
+        if trains_another(run_dir, found):
+            found = {}
     found.update(_by_environment(run_dir, record))
-    found.update(_holding(run_dir))
+    found.update(_holding(run_dir, names))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]
@@ -134,17 +136,32 @@ def _command(pid: int) -> str:
     return " ".join(masked([os.path.basename(program), *rest]))
 
 
-def _holding(run_dir: str) -> dict[int, int]:
-    """The ranks that hold the run's `training.lock` open: also those of a training that was started by hand, which
-    name the run nowhere and train on when their torchrun is killed."""
-    held = os.path.join(os.path.realpath(run_dir), HELD)
-    if not os.path.exists(held):
+def _holding(run_dir: str, names: Sequence[str]) -> dict[int, int]:
+    """The ranks that hold the run's `training.lock` open, and no other run's: also those of a training that was started
+    by hand, which name the run nowhere and train on when their torchrun is killed."""
+    own = os.path.realpath(run_dir)
+    if not os.path.exists(os.path.join(own, HELD)):
         return {}
     return {
         pid: ticks
         for pid, (state, _, ticks) in identity.all_processes().items()
-        if state not in "ZXx" and held in identity.files_open_for_writing(pid)
+        if state not in "ZXx"
+        and identity.held_runs(pid) == {own}
+        and not identity.is_of_another_run(identity.raw_environment(pid), names)
     }
+
+
+def trains_another(run_dir: str, pids: Iterable[int]) -> bool:
+    """Do these processes train another run by now, and not this one? A script may make one manager after the other."""
+    held = set().union(*map(identity.held_runs, pids))
+    return bool(held) and os.path.realpath(run_dir) not in held
+
+
+def also_trained(run_dir: str, record: LaunchRecord | None, pid: int) -> str | None:
+    """Another run that would end with the process; None for a process that was started for this run."""
+    if _says_so(identity.raw_environment(pid), run_dir, record):
+        return None
+    return next(iter(sorted(identity.held_runs(pid) - {os.path.realpath(run_dir)})), None)
 
 
 def _by_environment(run_dir: str, record: LaunchRecord | None) -> dict[int, int]:

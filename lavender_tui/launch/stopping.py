@@ -19,7 +19,7 @@ from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.errors import LavenderError, NotFound
 from lavender_tui.launch import journal, keepers, nodes
 from lavender_tui.launch.files import LAUNCH, STOP
-from lavender_tui.launch.living import belongs_here, is_vouched_for, members
+from lavender_tui.launch.living import also_trained, belongs_here, is_vouched_for, members
 from lavender_tui.launch.record import (
     ExitRecord,
     LaunchRecord,
@@ -35,6 +35,7 @@ from lavender_tui.launch.record import (
 )
 from lavender_tui.model import command_line
 from lavender_tui.model.plan import PLAN_NAME
+from lavender_tui.model.text import clean
 
 TICK = 0.05
 SEARCH_TICK = 0.2  # a look at every process of the machine takes milliseconds
@@ -103,6 +104,10 @@ def stop(
     if supervisor is None and not targets:
         return _not_running(run_dir, record, who or journal.person())
     _refuse_foreign(run_dir, [*targets, *([supervisor] if supervisor is not None else [])])
+    for target in targets:
+        if (other := also_trained(run_dir, record, target.pid)) is not None:
+            what = f"pid {target.pid} trains {clean(os.path.basename(other))} too"
+            raise CannotStop(what, where=run_dir, hint="Stop it where it was started")
     how = "kill" if kill else "interrupt" if interrupt else "graceful"
     asked = StopRecord(who=who or journal.person(), how=how, asked_at=time.time(), why=why, grace_seconds=grace)
     is_over = supervisor is None and read_exit(run_dir) is not None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lavender_tui.launch import identity
 from lavender_tui.launch.files import HELD
 from lavender_tui.launch.identity import is_same_directory, is_same_process, started_at
-from lavender_tui.launch.living import names_of
+from lavender_tui.launch.living import names_of, trains_another
 from lavender_tui.launch.record import LaunchRecord, Machine, ProcessId, this_machine
 from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
@@ -130,9 +130,10 @@ def remembered_process(seen: Seen | None) -> tuple[LiveProcess, ...]:
     return (LiveProcess(pid=pid, start_ticks=ticks, role=role, command=seen.argv, found_by="remembered"),)
 
 
-def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
+def recorded_processes(record: LaunchRecord | None, *, is_over: bool = False) -> tuple[LiveProcess, ...]:
     """Those of the record that are still the same processes; nothing searched, one read for each.
 
+    Where the run `is_over` without those that train another one by now.
     The leader's command is the one it was launched with; what it runs as only a search tells.
     """
     if record is None or not record.is_here:
@@ -147,7 +148,7 @@ def recorded_processes(record: LaunchRecord | None) -> tuple[LiveProcess, ...]:
             owner=procfs.other_owner(pid),
         )
         for pid, ticks, role in _members(record)
-        if is_same_process(pid, ticks)
+        if is_same_process(pid, ticks) and not (is_over and trains_another(record.run_dir, [pid]))
     )
 
 
@@ -190,9 +191,16 @@ class _RunNames:
                 self.by_id[record.run_id] = run
             if record.machine == here and record.leader is not None:  # what Slurm starts, Slurm leads
                 self.led[run] = record
-                self.by_identity.update({(pid, ticks): (run, role) for pid, ticks, role in _members(record)})
+                self._add_recorded(run, record)
                 if record.leader is not None:
                     self.begun[run] = record.leader, record.started_at + RESTART_SECONDS
+
+    def _add_recorded(self, run: str, record: LaunchRecord) -> None:
+        """Of two runs that one process made, one after the other, the later one has it."""
+        for pid, ticks, role in _members(record):
+            other = self.records.get(self.by_identity.get((pid, ticks), ("", ""))[0])
+            if other is None or other.started_at <= record.started_at:
+                self.by_identity[(pid, ticks)] = (run, role)
 
     def _add_seen(self, run: str, seen: Seen | None, here: Machine) -> None:
         if seen is None or seen.machine != here:
@@ -230,15 +238,23 @@ class _RunNames:
                 return self.by_path[path]
         return None
 
-    def held(self, files: Iterable[str]) -> str | None:
-        """The run whose `training.lock` is among the files: each rank of a CheckpointManager holds it."""
-        directories = (os.path.dirname(path) for path in files if os.path.basename(path) == HELD)
-        return next((self.by_path[one] for one in directories if one in self.by_path), None)
+    def held(self, pid: int) -> str | None:
+        """The run whose `training.lock` the process holds, as each rank of a CheckpointManager does."""
+        return next((self.by_path[one] for one in sorted(identity.held_runs(pid)) if one in self.by_path), None)
+
+    def taken_by(self, pid: int, run: str) -> str | None:
+        """The later run that the leader of `run` trains by now: a script may make one manager after the other."""
+        record = self.records.get(run)
+        if record is None or record.supervisor is not None or not trains_another(run, [pid]):
+            return None
+        return self.held(pid)
 
 
 def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
     recorded = runs.by_identity.get((stat.pid, stat.start_ticks))
     if recorded is not None:
+        if (held := runs.taken_by(stat.pid, recorded[0])) is not None:
+            return _Match(held, HELD)
         return _Match(recorded[0], "remembered" if recorded[1] == "remembered" else "record")
     if _is_ours(traits):
         return None
@@ -270,9 +286,9 @@ def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
     program = program_of(traits)
     if not traits.is_python or program is None or _TOOLS.fullmatch(program):
         return None
-    files = identity.files_open_for_writing(pid)
-    if (held := runs.held(files)) is not None:
+    if (held := runs.held(pid)) is not None:
         return _Match(held, HELD)
+    files = identity.files_open_for_writing(pid)
     cwd = procfs.working_directory(pid)
     by_option, by_argument = _named_in_arguments(traits.argv, cwd, runs)
     if by_option is not None:

@@ -234,7 +234,10 @@ class Survey:
 
     def _observed(self, path: str, papers: Papers) -> Observed:
         seen = None if papers.has_launch else self.memory.of(path)
-        alive = {one.pid: one for one in (*recorded_processes(papers.launch), *remembered_process(seen))}
+        alive = {
+            one.pid: one
+            for one in (*recorded_processes(papers.launch, is_over=papers.end is not None), *remembered_process(seen))
+        }
         for one in self._found.get(path, ()):
             if is_same_process(one.pid, one.start_ticks):
                 alive[one.pid] = one if one.pid not in alive else replace(one, role=alive[one.pid].role)

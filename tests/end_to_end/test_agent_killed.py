@@ -28,6 +28,21 @@ with manager:
         time.sleep(0.02)
 """
 
+TWO_IN_TURN = """
+import sys, time, torch
+from lavender_tui.training import CheckpointManager
+first = CheckpointManager(model=torch.nn.Linear(1, 1))
+first.save("pretrain", epoch=1, epochs=1, epoch_complete=True)
+if "close" in sys.argv:
+    first.close()
+time.sleep(1.1)  # the next run has a name of its own
+with CheckpointManager(model=torch.nn.Linear(1, 1)) as second:
+    for step in range(1, 1_000_000):
+        second.log(step=step, loss=1.0 / step)
+        second.maybe_save("pretrain", epoch=1, epochs=2)
+        time.sleep(0.02)
+"""
+
 Alive = Callable[[], list[int]]
 
 
@@ -97,3 +112,30 @@ def test_a_keeper_ends_them_before_it_resumes(
         finally:
             keeper.terminate()
     assert "ends 2 processes that outlived what led them" in said.read_text()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "left open"])
+def test_a_script_that_trains_one_run_after_the_other_is_not_stopped_for_the_first(
+    tmp_path: Path, nothing_survives: Alive, until: Callable[..., object], is_closed: bool
+) -> None:
+    (tmp_path / "train.py").write_text(TWO_IN_TURN)
+    argv = [sys.executable, str(tmp_path / "train.py"), *(["close"] if is_closed else [])]
+    root = tmp_path / "checkpoints"
+    with subprocess.Popen(argv, cwd=tmp_path, start_new_session=True) as process:
+        until(lambda: len(list(root.glob("run-*/metrics.jsonl"))) > 1, 120, "the second run")
+        first, second = sorted(root.glob("run-*"))
+        now = {Path(str(one["path"])): one for one in json.loads(lavender("ls", str(root), "--json").stdout)}
+        assert (now[second]["state"], now[second]["pid"]) == ("running", process.pid)
+        if is_closed:
+            assert now[first]["state"] == "finished"
+        for how in ((), ("--kill",)):
+            done = lavender("stop", str(first), "--yes", *how)
+            assert process.poll() is None, done.stderr
+            if is_closed:
+                assert (done.returncode, "it isn't running" in done.stderr) == (0, True), done.stderr
+            else:
+                assert done.returncode != 0 and f"trains {second.name} too" in done.stderr, done.stderr
+        done = lavender("stop", str(second), "--yes")
+        assert (done.returncode, process.wait(30)) == (0, 0) if is_closed else process.poll() is None, done.stderr
+        process.kill()
