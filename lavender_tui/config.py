@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -267,7 +268,10 @@ def _taken(settings: Any, values: Mapping[str, Any], before: str = "") -> list[s
 
 def _read_file(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
+        # A pipe would hold the program up for ever.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if path != os.devnull and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return {"": "it is no regular file"}
             return tomllib.load(file)
     except FileNotFoundError:
         return {}
@@ -304,6 +308,8 @@ def overlay(settings: _Settings, values: Mapping[str, Any], *, where: str) -> tu
             except Unfit as error:
                 notices.append(f"{where}: {name} can't be {value!r}: {error}")
             except ValueError:
+                if name == "readonly":  # who asked for protection, in whatever words, has it
+                    settings, before = replace(settings, **{name: True}), True  # type: ignore[type-var]
                 notices.append(f"{where}: {name} can't be {value!r}; {_as_written(before)} is used")
     return settings, tuple(notices)
 

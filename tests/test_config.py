@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from pathlib import Path
 
@@ -55,3 +56,16 @@ def test_a_bad_file_is_one_sentence_and_the_defaults(
 def test_without_a_file_the_defaults_are_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config"]) == 0
     assert "not there" in capsys.readouterr().out and not file.exists()
+
+
+def test_a_pipe_in_the_files_place_holds_nothing_up(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    config, notices = load({"LAVENDER_TUI_CONFIG": str(file)})
+    assert config == Config() and "no regular file" in notices[0]
+
+
+def test_who_asks_for_protection_in_whatever_words_has_it() -> None:
+    config, notices = load({"LAVENDER_TUI_CONFIG": os.devnull, "LAVENDER_TUI_READONLY": "maybe"})
+    assert config.readonly and notices == ("the environment: readonly can't be 'maybe'; true is used",)

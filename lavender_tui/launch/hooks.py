@@ -64,6 +64,8 @@ def _outcome(command: Sequence[str], notice: Notice) -> str:
         )
     except OSError as error:
         return f"can't be started ({error.strerror or error})"
+    except ValueError as error:  # a NUL in a word
+        return f"can't be started ({error})"
     try:
         code = process.wait(SECONDS)
     except subprocess.TimeoutExpired:

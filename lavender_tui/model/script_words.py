@@ -35,7 +35,7 @@ _AWK = _Language(code="e", values="vFfil", first_is_code=True, long=("--source",
 _EVAL = ("--eval", "--print", "--run", "--execute", "--expression")
 _LANGUAGES = {
     **dict.fromkeys(("sh", "ash", "bash", "dash", "zsh", "ksh", "mksh", "rbash", "csh", "tcsh", "yash", "nu"), _SHELL),
-    **dict.fromkeys(("elvish", "xonsh", "rc", "busybox"), _SHELL),
+    **dict.fromkeys(("elvish", "xonsh", "rc", "busybox", "hush", "osh", "lksh", "posh", "bash.real"), _SHELL),
     "fish": _Language(code="cC", long=("--command", "--init-command"), values="fdpD"),
     **dict.fromkeys(("python", "pypy", "ipython"), _PYTHON),
     "perl": _Language(code="eE", values="I", swallows="MmiFDxCd"),
@@ -52,13 +52,18 @@ _LANGUAGES = {
 # What they get is put together and read anew, by a shell here or elsewhere, or as SQL.
 _HAND_ON = frozenset((
     "ssh", "mosh", "rsh", "pdsh", "clush", "dsh", "autossh", "watch", "tmux", "screen", "parallel", "eval", "make",
-    "gmake", "psql", "mysql", "mariadb", "sqlite", "duckdb", "expect", "vim", "nvim", "vi", "emacs", "gdb",
+    "gmake", "psql", "mysql", "mariadb", "sqlite", "duckdb", "expect", "vim", "nvim", "vi", "emacs", "gdb", "ex",
+    "hyperfine", "entr", "lftp", "qsub", "bsub", "pueue", "batch", "gnome-terminal", "konsole", "sshpass", "timeit",
 ))  # fmt: skip
+_ANYWHERE = frozenset(("ssh", "mosh", "rsh", "pdsh", "clush", "autossh", "sshpass", "tmux"))  # behind any wrapper
 _OPTION_OF = {
     **dict.fromkeys(("su", "runuser", "script", "flock"), ("-c", "--command", "--session-command")),
     "env": ("-S", "-vS", "-iS", "--split-string"),
     "sbatch": ("--wrap",),
-    "git": ("-c",),
+    "git": ("-c", "foreach"),
+    **dict.fromkeys(("sudo", "doas"), ("-s", "-i", "--shell", "--login")),
+    "rsync": ("-e", "--rsh", "--rsync-path"),
+    "tar": ("-I", "-F", "--use-compress-program", "--to-command", "--checkpoint-action", "--info-script"),
     "xterm": ("-e",),
     "find": ("-exec", "-execdir", "-ok", "-okdir"),
 }
@@ -66,6 +71,7 @@ _WRAPPERS = frozenset((
     "env", "nohup", "nice", "ionice", "taskset", "numactl", "stdbuf", "time", "timeout", "setsid", "chrt", "sudo",
     "doas", "xargs", "exec", "command", "busybox", "chroot", "unshare", "nsenter", "systemd-run", "flock", "docker",
     "podman", "kubectl", "srun", "su", "runuser", "uv", "poetry", "pipenv", "conda", "mamba", "micromamba",
+    "gosu", "tini", "dumb-init", "proxychains", "mpirun", "mpiexec", "script", "chpst", "fakeroot",
     "pixi", "strace", "firejail", "apptainer", "singularity", "chronic", "torchrun",
 ))  # fmt: skip
 
@@ -82,9 +88,11 @@ def read_as_program(words: Sequence[str]) -> dict[int, str]:
     for at, word in enumerate(words):
         name = name_of(word)
         is_program = not at or wraps
-        if is_program and name in _HAND_ON:
+        if not at:
+            found[at] = name
+        if name in _HAND_ON and (is_program or name in _ANYWHERE):
             found.update(dict.fromkeys(range(at + 1, len(words)), name))
-        if is_program and name in _OPTION_OF:
+        if name in _OPTION_OF:
             found.update(dict.fromkeys(_after_options(words, at, _OPTION_OF[name]), name))
         if name in _LANGUAGES:
             found.update(dict.fromkeys(_script_of(_LANGUAGES[name], words, at, is_program), name))
@@ -95,9 +103,10 @@ def _after_options(words: Sequence[str], at: int, options: Sequence[str]) -> Ite
     """Where one of these options stands, and its value."""
     for place in range(at + 1, len(words)):
         for option in options:
-            if words[place] == option:
+            word, letter = words[place], option[1:] if len(option) == 2 else ""
+            if word == option or (letter and re.fullmatch(f"-[A-Za-z]*{letter}[A-Za-z]*", word)):  # su -lc
                 yield from (place, place + 1)
-            elif words[place].startswith(option if len(option) == 2 else option + "="):
+            elif word.startswith(option + "=") or (letter and re.match(f"-[A-Za-z]*{letter}", word)):
                 yield place
 
 

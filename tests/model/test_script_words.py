@@ -50,6 +50,22 @@ sed 's/x/{run}/' file
 pwsh -Command 'echo {run}'
 sh {path}/hook.sh
 {path}/hook.sh
+{run} x
+script -qec 'echo {run}' /dev/null
+su me -lc '{run}'
+env -i -vS'{run}'
+sshpass -p x ssh host 'echo {run}'
+gosu me ssh host {run}
+somebodys-runner ssh host {run}
+rsync -e '{run}' a b
+rsync -ave '{run}' a b
+tar --checkpoint-action=exec={run} x
+tar -I {run} x
+hyperfine {run}
+sudo -s {run}
+sudo -i {run}
+git submodule foreach {run}
+hush -c {run}
 """
 TAKEN = """
 notify-send {run} {reason}
