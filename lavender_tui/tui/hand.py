@@ -6,6 +6,7 @@ import time
 from collections import deque
 
 MANY, SECONDS = 5, 0.2  # so many keys within that time; a key that is held down is one key
+LATEST_SECONDS = 5.0  # so long after it was pressed a key may have its effect
 SETTLE_SECONDS = 0.03  # until the rest of a paste has been read
 
 
@@ -20,7 +21,9 @@ class Hand:
 
     @property
     def is_too_quick(self) -> bool:
-        """Were the last keys typed by a machine?"""
-        since = time.monotonic() - SECONDS - SETTLE_SECONDS
-        recent = [key for at, key in tuple(self._keys) if at >= since]
+        """Were the last keys typed by a machine? By when they came: a busy loop comes to them later."""
+        keys = tuple(self._keys)
+        if not keys or time.monotonic() - keys[-1][0] > LATEST_SECONDS:
+            return False
+        recent = [key for at, key in keys if at >= keys[-1][0] - SECONDS]
         return len(recent) >= MANY and len(set(recent)) > 1

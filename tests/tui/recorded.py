@@ -63,7 +63,7 @@ class Recorded:
         wanted, deadline = self._known.get(title), time.monotonic() + seconds
         if wanted is None:
             pytest.fail(f"{self.path.name} has no {title!r}: record it with LAVENDER_TUI_UPDATE_SNAPSHOTS=1")
-        while (shown := self._lines(pilot)) != wanted:
+        while _without_bars(shown := self._lines(pilot)) != _without_bars(wanted):
             if time.monotonic() > deadline:
                 told = "\n".join(difflib.unified_diff(wanted, shown, "recorded", "now", lineterm="", n=1))
                 pytest.fail(f"{title} at {pilot.app.size} isn't as recorded:\n{told}")
@@ -111,6 +111,13 @@ def read(path: Path) -> dict[str, list[str]]:
         title, *lines = part.split("\n")
         found[title] = lines[:-1]
     return found
+
+
+_BAR = re.compile(r"\s+[▁▂▃▄▅▆▇█▔]?$")  # the end of a scrollbar: as long as what is known by then
+
+
+def _without_bars(lines: Sequence[str]) -> list[str]:
+    return [_BAR.sub("", line) for line in lines]
 
 
 def evened(line: str, pids: Sequence[int] = ()) -> str:

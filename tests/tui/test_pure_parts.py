@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from rich.cells import cell_len
 from lavender_tui.model.run import Lineage, LiveProcess, RunState
 from lavender_tui.tui import keys
 from lavender_tui.tui.ages import next_save
+from lavender_tui.tui.hand import SECONDS, Hand
 from lavender_tui.tui.lineup import arrange
 from lavender_tui.tui.listing import SORTINGS, View
 from lavender_tui.tui.screens.help import HelpScreen
@@ -207,3 +209,18 @@ def test_when_the_next_save_is_due(every: float | None, ago: float, words: str) 
     living = run("a", save_interval_seconds=every, last_save_at=now - ago, processes=alive)
     assert next_save(living, now) == words
     assert next_save(run("a", save_interval_seconds=every, last_save_at=now - ago), now) == ""
+
+
+def test_a_busy_loop_still_knows_what_was_pasted() -> None:
+    hand = Hand()
+    for key in "R\nxy\n":
+        hand.pressed(key)
+    later = time.monotonic() + 2 * SECONDS
+    while time.monotonic() < later:
+        assert hand.is_too_quick
+    hand.pressed("x")
+    assert not hand.is_too_quick, "a hand's key after it"
+    held = Hand()
+    for _ in range(9):
+        held.pressed("j")
+    assert not held.is_too_quick, "one key, held down"

@@ -179,9 +179,15 @@ def test_two_commands_at_once(place: Callable[[int], Place], until: Callable[...
 
 
 def test_a_training_that_is_over_at_once_is_not_started_twice(place: Callable[[int], Place]) -> None:
-    one = place(0)
-    one.command = (sys.executable, "-I", "-S", "-c", "pass", one.mark)
-    judge(one, race(one, PAIRS[0], SPELLINGS[1]))
+    """On a busy machine the second may plan when the first is over, and knows it then: such a round tells nothing."""
+    for number in range(6):
+        one = place(number)
+        one.command = (sys.executable, "-I", "-S", "-c", "pass", one.mark)
+        outcomes = race(one, PAIRS[0], SPELLINGS[1])
+        if not all(launched for launched, _ in outcomes):
+            judge(one, outcomes)
+            return
+    pytest.fail("both were launched, six times")
 
 
 @pytest.mark.long
