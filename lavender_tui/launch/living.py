@@ -70,7 +70,8 @@ def members(run_dir: str, record: LaunchRecord | None) -> list[ProcessId]:
         if trains_another(run_dir, found):
             found = {}
     found.update(_by_environment(run_dir, record))
-    found.update(_holding(run_dir, names))
+    if record is None or record.slurm is None or record.is_here:  # a job elsewhere is told by what Slurm has for that
+        found.update(_holding(run_dir, names))
     supervisor = record.supervisor.pid if record is not None and record.supervisor is not None else None
     spared = {supervisor, *this_process_and_above()}
     return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in sorted(found.items()) if pid not in spared]

@@ -240,7 +240,13 @@ class _RunNames:
 
     def held(self, pid: int) -> str | None:
         """The run whose `training.lock` the process holds, as each rank of a CheckpointManager does."""
-        return next((self.by_path[one] for one in sorted(identity.held_runs(pid)) if one in self.by_path), None)
+        held = (self.by_path[one] for one in sorted(identity.held_runs(pid)) if one in self.by_path)
+        return next((run for run in held if not self.is_elsewhere(run)), None)
+
+    def is_elsewhere(self, run: str) -> bool:
+        """Slurm knows best of what it runs on another host."""
+        record = self.records.get(run)
+        return record is not None and record.slurm is not None and not record.is_here
 
     def taken_by(self, pid: int, run: str) -> str | None:
         """The later run that the leader of `run` trains by now: a script may make one manager after the other."""
@@ -310,7 +316,7 @@ def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
 
 def _match_by_files(pid: int, files: Iterable[str], traits: Traits, runs: _RunNames) -> _Match | None:
     """A rank, or a program with torch, that holds files of exactly one run open for writing."""
-    writes = {run for path in files if (run := runs.holding(path)) is not None}
+    writes = {run for path in files if (run := runs.holding(path)) is not None and not runs.is_elsewhere(run)}
     if len(writes) != 1 or not ("RANK" in traits.environ or procfs.uses_torch(pid)):
         return None
     return _Match(writes.pop(), "open files")

@@ -68,7 +68,7 @@ def test_workers_started_again_go_on_from_their_own_newest_save(
 
 @pytest.mark.long
 def test_a_newest_save_that_is_damaged_is_passed_over_by_all_ranks(
-    make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]]
+    make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]], until: Callable[..., object]
 ) -> None:
     chain = make_chain(save_seconds=0.4)
     chain.start(2)
@@ -78,6 +78,7 @@ def test_a_newest_save_that_is_damaged_is_passed_over_by_all_ranks(
     planned = chain.newest_save()
     resume_with_restarts(chain, 2)
     chain.wait_for_work_after_a_save(3)
+    until(lambda: len([one for one in os.listdir(chain.run_dir) if one.endswith(".pt")]) > 2, 60, "saves of its own")
     record = read_launch(chain.run_dir)
     assert planned is not None and record is not None and record.leader is not None
     workers = [one for one in members(chain.run_dir, record) if one.pid != record.leader.pid]

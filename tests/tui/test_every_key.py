@@ -320,6 +320,8 @@ async def test_everything_in_the_palette_can_be_done(play: Play, playground: Pat
         await press(pilot, *PLACES[place][0])
         await _until_there(pilot, PLACES[place][1], "the palette")
         page = pilot.app.screen
+        if place == CURVE:
+            await until(pilot, lambda: "curve_log" in {one[2] for one in LavenderCommands(page)._actions()}, place)
         entries = LavenderCommands(page)._actions()
         assert {"Help", "Quit"} <= {title for title, _, _ in entries}
         for title, _, action in entries:
