@@ -36,9 +36,9 @@ class LavenderCommands(Provider):
 
     def _keys(self) -> list[keys.Key]:
         """Those that work here, group by group."""
-        place = getattr(self.screen, "PLACE", keys.EVERYWHERE)
+        places = getattr(self.screen, "places", (getattr(self.screen, "PLACE", keys.EVERYWHERE),))
         may = getattr(self.app, "may", lambda action: True)
-        found = [key for key in keys.of_place(place) if key.id not in _HIDDEN and may(key.action)]
+        found = [key for key in keys.of_places(places) if key.id not in _HIDDEN and may(key.action)]
         order = list(dict.fromkeys(_group(key) for key in found))
         return sorted(found, key=lambda key: order.index(_group(key)))
 
