@@ -21,8 +21,9 @@ from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.text import clean, plural
 from lavender_tui.watch import procfs
 from lavender_tui.watch.hand_proof import Proof, catches, ignores, proof_of, uid_of, written_runs
-from lavender_tui.watch.processes import find_processes, is_agent, is_no_training
+from lavender_tui.watch.processes import find_processes
 from lavender_tui.watch.procfs import Traits
+from lavender_tui.watch.programs import is_agent, is_no_training
 from lavender_tui.watch.remembering import remember
 
 _GROUP = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lavender_tui.launch import identity
@@ -17,23 +17,16 @@ from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
 from lavender_tui.watch.procfs import Stat, Traits
+from lavender_tui.watch.programs import arguments, is_agent, is_ours, is_tool, program_of
 from lavender_tui.watch.standing import RESTART_SECONDS, is_another_start
 from lavender_tui.watch.traces import trained_since
 
 TRAITS_LAST_SECONDS = 60.0  # a process may exec another program under the same pid and name
 
-_AGENT = re.compile(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$")
 # An option that says where a process writes claims the run; one that says what it reads doesn't.
 _OUTPUT_OPTION = re.compile(r"(^|[-_])(run|out|output|save|work|log|exp)([-_]?(dir|path|folder|root))?$|(^|[-_])dir$")
 _SURE_OUTPUT_OPTION = re.compile(r"(^|[-_])(out|output|save|work|log|exp)([-_]?(dir|path|folder|root))?$")
 _INPUT_OPTION = re.compile(r"resume|from|load|init|restore|source|pretrained|eval|compare|input|continue")
-_OURS = re.compile(r"lavender_tui(\.cli|\.__main__|\.resume\.merge)?|(.*/)?lavender-tui|.*/lavender_tui/__main__\.py")
-_TOOLS = re.compile(
-    r"(.*/)?(tensorboard|jupyter.*|ipython.*|ipykernel.*|pytest|pip[0-9.]*|mypy|ruff|http\.server|wandb|nvitop|gpustat"
-    r"|dvc|aim|mlflow|rsync|pdb|timeit|zipfile|json\.tool)(\.py)?"
-)
-
-
 NOTHING_SEEN: Mapping[str, Seen | None] = {}
 
 
@@ -262,7 +255,7 @@ def _match(stat: Stat, traits: Traits, runs: _RunNames) -> _Match | None:
         if (held := runs.taken_by(stat.pid, recorded[0])) is not None:
             return _Match(held, HELD)
         return _Match(recorded[0], "remembered" if recorded[1] == "remembered" else "record")
-    if _is_ours(traits):
+    if is_ours(traits):
         return None
     directory, run_id = traits.environ.get("LAVENDER_RUN_DIR"), traits.environ.get("LAVENDER_RUN_ID")
     if directory or run_id:  # it says itself where it belongs; no other sign is asked
@@ -290,7 +283,7 @@ def _only_reads(run: str, stat: Stat, traits: Traits, runs: _RunNames) -> bool:
 def _match_by_signs(pid: int, traits: Traits, runs: _RunNames) -> _Match | None:
     """A Python program with a script that two facts tie to one run, or an option that says where it writes."""
     program = program_of(traits)
-    if not traits.is_python or program is None or _TOOLS.fullmatch(program):
+    if not traits.is_python or program is None or is_tool(program):
         return None
     if (held := runs.held(pid)) is not None:
         return _Match(held, HELD)
@@ -325,7 +318,7 @@ def _match_by_files(pid: int, files: Iterable[str], traits: Traits, runs: _RunNa
 def _named_in_arguments(argv: tuple[str, ...], cwd: str | None, runs: _RunNames) -> tuple[str | None, str | None]:
     """(run named by an option of output, run named by any other argument that isn't one of input)."""
     by_argument = None
-    for option, value in _arguments(argv):
+    for option, value in arguments(argv):
         run = runs.named(value, cwd)
         if run is None or _INPUT_OPTION.search(option):
             continue
@@ -341,46 +334,10 @@ def named_as_output(argv: tuple[str, ...], cwd: str | None, run_dir: str) -> str
     Stricter than what makes a run look alive: `--run-dir` may be what an evaluation reads.
     """
     runs = _RunNames([run_dir], {}, {})
-    for option, value in _arguments(argv):
+    for option, value in arguments(argv):
         if _SURE_OUTPUT_OPTION.search(option) and not _INPUT_OPTION.search(option) and runs.named(value, cwd):
             return f"--{option}"
     return None
-
-
-def _arguments(argv: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """(option in small letters without its dashes, value) of `--option value` and `--option=value`; ("", word)."""
-    before = ""
-    for argument in argv[1:]:
-        option, is_pair, value = argument.partition("=")
-        option, value = (option, value) if is_pair else (before, argument)
-        before = argument if argument.startswith("-") else ""
-        yield option.lstrip("-").lower(), value
-
-
-def program_of(traits: Traits) -> str | None:
-    """The script or module that a Python process runs; None for a prompt or `-c`."""
-    arguments = iter(traits.argv[1:])
-    for argument in arguments:
-        if argument == "-m":
-            return next(arguments, None)
-        if argument in ("-X", "-W"):
-            next(arguments, None)
-        elif argument == "-c" or argument.startswith("-c"):
-            return None
-        elif not argument.startswith("-"):
-            return argument
-    return None
-
-
-def is_no_training(traits: Traits) -> bool:
-    """Is it a prompt, one of the well-known tools, or a program of ours?"""
-    program = program_of(traits)
-    return program is None or _TOOLS.fullmatch(program) is not None or _is_ours(traits)
-
-
-def _is_ours(traits: Traits) -> bool:
-    program = program_of(traits) if traits.is_python else (traits.argv[0] if traits.argv else None)
-    return program is not None and _OURS.fullmatch(program) is not None
 
 
 def _adopt_children(matches: dict[int, _Match], stats: dict[int, Stat], traits_of: Callable[[Stat], Traits]) -> None:
@@ -393,7 +350,7 @@ def _adopt_children(matches: dict[int, _Match], stats: dict[int, Stat], traits_o
         if pid in matches:
             for child in chain:
                 traits = traits_of(stats[child])
-                if not traits.environ.get("LAVENDER_RUN_DIR") and not _is_ours(traits):
+                if not traits.environ.get("LAVENDER_RUN_DIR") and not is_ours(traits):
                     matches.setdefault(child, _Match(matches[pid].run, matches[pid].found_by))
 
 
@@ -477,11 +434,6 @@ def _chain(pid: int, stats: dict[int, Stat]) -> list[int]:
 def _lost_parent(stat: Stat, stats: dict[int, Stat]) -> bool:
     parent = stats.get(stat.ppid)
     return stat.ppid <= 1 or parent is None or parent.name in ("systemd", "init")
-
-
-def is_agent(traits: Traits) -> bool:
-    """Is it torchrun, whose children are the ranks?"""
-    return any(_AGENT.search(part) for part in traits.argv[:6])
 
 
 def _role(traits: Traits, recorded: str | None) -> str:

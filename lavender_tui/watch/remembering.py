@@ -15,8 +15,8 @@ from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.watch import procfs
 from lavender_tui.watch.hand_proof import proof_of
-from lavender_tui.watch.processes import is_agent, is_no_training
 from lavender_tui.watch.procfs import Traits
+from lavender_tui.watch.programs import is_agent, is_no_training
 
 if TYPE_CHECKING:
     import psutil
