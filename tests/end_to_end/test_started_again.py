@@ -35,17 +35,23 @@ def begins(run_dir: str) -> list[dict[str, Any]]:
         return [record for line in file if (record := json.loads(line)).get("event") == "begin"]
 
 
-@pytest.mark.long
-def test_workers_started_again_go_on_from_their_own_newest_save(
-    make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]]
-) -> None:
-    chain = make_chain(save_seconds=0.6)
+def killed_and_resumed(chain: Chain) -> Any:
+    """Two ranks die after a save and are resumed with restarts; returns the save that the plan is from."""
     chain.start(2)
     chain.wait_for_work_after_a_save(1, not_before=4)
     chain.kill()
     chain.wait_for_end()
     planned = chain.newest_save()
     resume_with_restarts(chain, 2)
+    return planned
+
+
+@pytest.mark.long
+def test_workers_started_again_go_on_from_their_own_newest_save(
+    make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]]
+) -> None:
+    chain = make_chain(save_seconds=0.6)
+    planned = killed_and_resumed(chain)
     chain.wait_for_work_after_a_save(2)
     record = read_launch(chain.run_dir)
     assert record is not None and record.leader is not None
@@ -71,12 +77,7 @@ def test_a_newest_save_that_is_damaged_is_passed_over_by_all_ranks(
     make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]], until: Callable[..., object]
 ) -> None:
     chain = make_chain(save_seconds=0.4)
-    chain.start(2)
-    chain.wait_for_work_after_a_save(1, not_before=4)
-    chain.kill()
-    chain.wait_for_end()
-    planned = chain.newest_save()
-    resume_with_restarts(chain, 2)
+    planned = killed_and_resumed(chain)
     chain.wait_for_work_after_a_save(3)
     until(lambda: len([one for one in os.listdir(chain.run_dir) if one.endswith(".pt")]) > 2, 60, "saves of its own")
     record = read_launch(chain.run_dir)
