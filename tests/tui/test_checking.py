@@ -22,38 +22,32 @@ from tests.tui.sheets import choose_local, launched_run, open_sheet
 
 
 @pytest.fixture
-def hanging_settings(isolated_home: Path) -> Iterator[Callable[[], None]]:
-    """The settings as a pipe that nobody writes to: whoever opens it hangs in the kernel. Returns what mends it."""
-    path = isolated_home / "config" / "lavender-tui" / "config.toml"
-    path.parent.mkdir(parents=True)
+def hanging() -> Iterator[Callable[[], Callable[[], None]]]:
+    """Checks hang in the kernel, as on a disk that doesn't answer. Returns what mends it for those to come."""
+    reads, writes = os.pipe()
+    patch = pytest.MonkeyPatch()
+    propose = lavender_tui.resume.propose
 
-    def mend() -> None:
-        path.unlink()
-        path.write_text("")
+    def slow(*args: Any, **options: Any) -> Any:
+        os.read(reads, 1)
+        return propose(*args, **options)
 
     def hang() -> Callable[[], None]:
-        path.unlink(missing_ok=True)
-        os.mkfifo(path)
-        os.link(path, path.with_name("pipe"))
-        return mend
+        patch.setattr(lavender_tui.resume, "propose", slow)
+        return patch.undo
 
-    yield hang  # type: ignore[misc]
-    if (pipe := path.with_name("pipe")).exists():
-        for _ in range(100):  # whoever hangs there goes on
-            try:
-                os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-            except OSError:
-                break
-            time.sleep(0.01)
+    yield hang
+    patch.undo()
+    os.close(writes)  # whoever hangs there goes on
 
 
 async def test_a_check_that_hangs_says_so_and_is_tried_again(
-    play: Play, one_run: Path, hanging_settings: Any, monkeypatch: pytest.MonkeyPatch
+    play: Play, one_run: Path, hanging: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "SLOW_SECONDS", 0.5)
     monkeypatch.setattr(checking, "HANGING_SECONDS", 2.0)
     async with play(one_run) as pilot:
-        mend = hanging_settings()
+        mend = hanging()
         await press(pilot, "r")
         await until_shown(pilot, "checking: 1 s")
         await until_shown(pilot, "no answer for 2 s: perhaps a disk that hangs   F5 checks again")

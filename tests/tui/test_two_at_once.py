@@ -30,7 +30,7 @@ PAIRS = (("command", "command"), ("app", "command"), ("app", "app"))
 SPELLINGS = (("real", "real"), ("real", "link"), ("relative", "link"), ("real", "run link"))
 ROUNDS = 20
 # The loser's words: at work is another's resume, or its run lives by now.
-TOLD = re.compile(r"is resuming it|this run (is resumed already|was resumed since it was checked), as run-")
+TOLD = re.compile(r"is resuming it|(this run|it) (is|was) resumed (already|since it was checked), as run-")
 
 
 class Place:
