@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
+import sys
 from typing import Any
 
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.code_version import CodeVersion, code_version
+from lavender_tui.launch.sources import CommandSource
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check
 from lavender_tui.model.state_rules import passed, warn
@@ -85,7 +87,7 @@ def _code(it: Situation, recorded: dict[str, Any]) -> list[Check]:
     if not isinstance(commit, str) or it.command is None:
         return []
     then = CodeVersion(commit=commit, changed=changed if type(changed) is int else None)
-    place = _place(it.command.argv, it.command.cwd)
+    place = _place(it.command)
     here = code_version(place, timeout_seconds=_TIMEOUT_SECONDS)
     where = text.clean(place)
     if here is None:
@@ -103,11 +105,45 @@ def _code(it: Situation, recorded: dict[str, Any]) -> list[Check]:
     return [passed("checkpoint.code", f"the same code: commit {_short(then)}", where)]
 
 
-def _place(argv: tuple[str, ...], cwd: str) -> str:
-    """Where the training's script lies, else where it runs."""
-    script = parse(argv).script
-    path = os.path.join(cwd, script[0]) if script and "{" not in script[0] else ""
-    return os.path.dirname(os.path.realpath(path)) if os.path.isfile(path) else cwd
+def _place(command: CommandSource) -> str:
+    """Where the training's script or module lies, else where it runs."""
+    told = parse(command.argv)
+    name = told.script[0] if told.script and "{" not in told.script[0] else ""
+    if told.runs == "module":
+        return _place_of_module(name, command, told.interpreter) or command.cwd
+    path = os.path.join(command.cwd, name)
+    return os.path.dirname(os.path.realpath(path)) if name and os.path.isfile(path) else command.cwd
+
+
+def _place_of_module(name: str, command: CommandSource, interpreter: str | None) -> str | None:
+    """Where `-m` would find it, by names alone: nothing of it is imported."""
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    searched = {**command.remembered, **os.environ, **command.env}.get("PYTHONPATH", "")
+    roots = [command.cwd, *(os.path.join(command.cwd, one) for one in searched.split(os.pathsep) if one)]
+    if interpreter is None or os.path.dirname(interpreter) in ("", os.path.dirname(sys.executable)):
+        roots += _installed_in(parts[0])
+    for root in roots:
+        path = os.path.join(root, *parts)
+        for file in (f"{path}.py", os.path.join(path, "__main__.py")):
+            if os.path.isfile(file):
+                return os.path.dirname(os.path.realpath(file))
+    return None
+
+
+def _installed_in(package: str) -> list[str]:
+    """The directories that hold it among this interpreter's packages."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    places = list(spec.submodule_search_locations or ()) or ([spec.origin] if spec.origin else [])
+    return [os.path.dirname(place) for place in places]
 
 
 def _short(code: CodeVersion) -> str:

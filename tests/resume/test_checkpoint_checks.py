@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+import lavender_tui.demo
 from lavender_tui.checkpoints import remembered
 from lavender_tui.checkpoints.findings import Cancelled
+from lavender_tui.launch.code_version import code_version
 from lavender_tui.model.plan import Verdict
 from lavender_tui.resume import Options, examine, examined, is_examined_by_default
 from lavender_tui.resume.contents import epochs_in
@@ -297,6 +299,35 @@ def test_the_code_then_and_now(run: str, repository: Path) -> None:
     assert verdict == "warn" and f"commit {commit[:12]} then" in what
     command = TRAIN
     assert "no repository" in check(proposed(run, command=TRAIN, project_dir="/"), "checkpoint.code").what
+
+
+@pytest.mark.parametrize("module", ["train", "pack.train", "pack"])
+def test_the_code_of_a_module_is_where_the_module_lies(run: str, repository: Path, tmp_path: Path, module: str) -> None:
+    """It runs somewhere else, where no repository is."""
+    (repository / "pack").mkdir()
+    for name in ("__main__.py", "train.py"):
+        (repository / "pack" / name).write_text("print(1)\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "a package")
+    commit = git(repository, "rev-parse", "HEAD")
+    project = tmp_path / "elsewhere"
+    project.mkdir()
+    (project / "lavender.toml").write_text(
+        f"command = ['{sys.executable}', '-m', '{module}']\nenv = {{PYTHONPATH = '{repository}'}}\n"
+    )
+    save(run, versions={"git_commit": commit, "git_changed": 0})
+    found = check(proposed(run, command=(), project_dir=str(project)), "checkpoint.code")
+    assert (found.verdict, found.what) == (Verdict.PASS, f"the same code: commit {commit[:12]}")
+
+
+def test_the_code_of_an_installed_module_is_found_from_anywhere(run: str, tmp_path: Path) -> None:
+    """As the demo's training, which runs in a directory of its own."""
+    here = code_version(os.path.dirname(lavender_tui.demo.__file__))
+    save(run, versions={"git_commit": here.commit if here else "1" * 40, "git_changed": 0})
+    command = (sys.executable, "-m", "lavender_tui.demo.train")
+    found = check(proposed(run, command=command, project_dir=str(tmp_path)), "checkpoint.code")
+    assert found.evidence == os.path.realpath(os.path.dirname(lavender_tui.demo.__file__))
+    assert ("no repository" in found.what) == (here is None)
 
 
 # ---- the deep look
