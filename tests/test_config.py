@@ -53,6 +53,17 @@ def test_a_bad_file_is_one_sentence_and_the_defaults(
     assert "Traceback" not in (told := capsys.readouterr()).err and str(file) in told.err
 
 
+@pytest.mark.parametrize(
+    ("hook", "why"), [("{nope}", "{nope} is nothing"), ("true {nope}", "{nope} is nothing"), ("say a\\u0000b", "NUL")]
+)
+def test_a_hook_that_could_never_do_its_work_is_one_notice_and_none(file: Path, hook: str, why: str) -> None:
+    file.write_text(f'[notify]\nnan = "{hook}"\nfailed = "true {{run}}"\n')
+    config, notices = load()
+    assert (config.notify.nan, config.notify.failed) == ("", "true {run}")
+    assert len(notices) == 1 and why in notices[0] and f"{file}, [notify]: nan can't be" in notices[0]
+    assert origins({"LAVENDER_TUI_CONFIG": str(file)})["notify.nan"] == "default"
+
+
 def test_without_a_file_the_defaults_are_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config"]) == 0
     assert "not there" in capsys.readouterr().out and not file.exists()

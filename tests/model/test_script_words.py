@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -105,3 +106,24 @@ def test_the_right_form_is_said() -> None:
     assert what.startswith("{reason} stands in what sh reads as a program")
     assert "sh -c 'echo \"$1\"' _ {reason}" in hint and '"$LAVENDER_REASON"' in hint
     assert "sys.argv[1])' {run}" in (objection(["python3", "-c", "print('{run}')"]) or ("", ""))[1]
+
+
+@pytest.mark.parametrize("command", ["true {nope}", "{nope}", "curl -d '{run}: {resaon}' https://a", "a {Run}"])
+def test_what_no_news_has_is_refused_with_what_it_has(command: str) -> None:
+    what, hint = objection(shlex.split(command)) or ("", "")
+    assert re.match(r"\{(nope|resaon|Run)\} is nothing that a piece of news has", what) and "{reason}" in hint
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh -c 'echo ${HOME} {a,b}; awk {print}'", "awk '{print}' {path}", "git log @{u}", "find . -exec a {} +",
+        """curl -d '{"text": "{run}"}' https://a""", "tmpl {{run_name}}", "date +%{x}", "echo ${HOME} {1}",
+    ],
+)  # fmt: skip
+def test_braces_of_others_stay_theirs(command: str) -> None:
+    assert objection(shlex.split(command)) is None
+
+
+def test_no_word_has_a_nul() -> None:
+    assert objection(["notify-send", "a\0b"]) == ("a NUL can be in no command", "Leave it out")
