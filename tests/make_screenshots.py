@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import Look
@@ -221,7 +221,7 @@ async def resume_and_live(camera: Camera, root: Path, data: dict[str, object]) -
             await pilot.pause(9.0)  # the notice goes, the loss has some points
             camera.take(app, "live")
         finally:
-            stop(str(run), kill=True)
+            stop(str(run), KILL)
 
     await play(root, (120, 32), scene)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.launch.record import read_exit, read_launch
 from tests.resume.saves import save
 
@@ -82,7 +82,7 @@ def test_fresh_then_alive_then_resumed_then_over(
     assert "lives" in said and len(list(root.glob("run-*"))) == 1
 
     until(lambda: Path(first["run_dir"], os.path.basename(half)).exists(), what="a save")
-    stop(first["run_dir"], kill=True)
+    stop(first["run_dir"], KILL)
     over = saved(count=2, epoch=3, epoch_complete=True)
     second, _ = latest(root, *train(over))
     assert second["started"] == "resumed" and second["argv"][-2] == over

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from lavender_tui.checkpoints import is_checkpoint_name, read_checkpoint
 from lavender_tui.demo.coverage import Coverage, Generation, judge, logged_steps
 from lavender_tui.errors import LaunchFailed, LavenderError
-from lavender_tui.launch import start, stop
+from lavender_tui.launch import StopOrder, start, stop
 from lavender_tui.launch.command import build
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import new_run_id, read_exit, read_launch, send_signal
@@ -134,7 +134,7 @@ class Chain:
         for name in sorted(os.listdir(self.root)) if os.path.isdir(self.root) else ():
             run_dir = os.path.join(self.root, name)
             if members(run_dir, read_launch(run_dir)):
-                stop(run_dir, kill=True, who="the demo")
+                stop(run_dir, StopOrder(how="kill", who="the demo"))
                 ended.append(run_dir)
         return ended
 

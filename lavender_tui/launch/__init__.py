@@ -16,7 +16,9 @@ _HOMES = {
     "ask_to_stop": "asking",
     "withdraw": "asking",
     "is_alive": "living",
-    "StopOutcome": "stopping",
+    "KILL": "stop_order",
+    "StopOrder": "stop_order",
+    "StopOutcome": "stop_order",
 }
 
 TYPE_CHECKING = False
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from lavender_tui.launch.living import is_alive
     from lavender_tui.launch.locks import resume_lock
     from lavender_tui.launch.starting import start
-    from lavender_tui.launch.stopping import StopOutcome, stop
+    from lavender_tui.launch.stop_order import KILL, StopOrder, StopOutcome
+    from lavender_tui.launch.stopping import stop
 
-__all__ = ["StopOutcome", "ask_to_stop", "is_alive", "resume_lock", "start", "stop", "withdraw"]
+__all__ = ["KILL", "StopOrder", "StopOutcome", "ask_to_stop", "is_alive", "resume_lock", "start", "stop", "withdraw"]
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,7 @@ from lavender_tui.launch import journal, requests
 from lavender_tui.launch.files import EXIT, LAUNCH, REQUEST, STOP
 from lavender_tui.launch.living import belongs_here
 from lavender_tui.launch.record import LaunchRecord, examine_launch, read_stop
-from lavender_tui.launch.stopping import CannotStop
+from lavender_tui.launch.stop_order import CannotStop
 from lavender_tui.model.ending import StopAt, StopRequest
 
 

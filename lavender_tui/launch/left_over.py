@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from lavender_tui.launch import identity, journal
-from lavender_tui.launch.living import names_of
+from lavender_tui.launch.living import alive_and_below, names_of
 from lavender_tui.launch.record import ProcessId, read_launch
-from lavender_tui.launch.stopping import CannotStop, StopOutcome
+from lavender_tui.launch.stop_order import CannotStop, StopOutcome, kill_all, still_there, wait_for_end
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.text import plural
-
-TICK = 0.1
-KILL_PATIENCE = 10.0  # seconds in which even a process that waits for a disk should be gone
 
 
 def end_left_over(
@@ -29,33 +26,18 @@ def end_left_over(
     since = time.monotonic()
     left = [ProcessId(pid=one.pid, start_ticks=one.start_ticks) for one in shown]
     _refuse_others(run_dir, left)
-    names = names_of(run_dir, read_launch(run_dir))
-    left = _with_children(names, left)
+    look = partial(alive_and_below, names=names_of(run_dir, read_launch(run_dir)))
+    left = look(left)
     for signum in (signal.SIGKILL,) if kill else (signal.SIGTERM, signal.SIGCONT):
         _send(left, signum)
-    killed = kill
-    while left and time.monotonic() < since + (0.0 if kill else grace):
-        time.sleep(TICK)
-        left = _with_children(names, left)
-    deadline = time.monotonic() + KILL_PATIENCE
-    while left and time.monotonic() < deadline:
-        killed = True
-        _send(left, signal.SIGKILL)
-        time.sleep(TICK)
-        left = _with_children(names, left)
+    left = wait_for_end(left, look, 0.0 if kill else grace)
+    killed = kill or bool(left)
+    left = kill_all(left, look, _send)
     pids = [one.pid for one in shown]
     journal.note(
         journal.root_of(run_dir), "left-overs ended", run=run_dir, who=journal.person(), pids=pids, killed=killed
     )
     return _outcome(len(shown), left, killed, time.monotonic() - since)
-
-
-def _with_children(names: Sequence[str], processes: Sequence[ProcessId]) -> list[ProcessId]:
-    """Those that live, and what of the run is below them; never this process."""
-    found = {one.pid: one.start_ticks for one in processes if one.is_alive}
-    for pid in list(found):
-        found.update(identity.descendants_of_run(pid, names))
-    return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in found.items() if pid != os.getpid()]
 
 
 def _refuse_others(run_dir: str, processes: Sequence[ProcessId]) -> None:
@@ -77,9 +59,7 @@ def _send(processes: Sequence[ProcessId], signum: int) -> None:
 
 def _outcome(count: int, left: Sequence[ProcessId], killed: bool, seconds: float) -> StopOutcome:
     if left:
-        pids = ", ".join(str(one.pid) for one in left)
-        words = f"still there after SIGKILL (waiting for a disk, a network mount or a GPU): pid {pids}"
-        return StopOutcome(how="alive", words=words, waited_seconds=seconds, left=tuple(left))
+        return StopOutcome(how="alive", words=still_there(left), waited_seconds=seconds, left=tuple(left))
     how = "killed" if killed else "ended"
     verb = "killed" if killed else f"ended after {seconds:.1f} s"
     words = f"{plural(count, 'left-over process', 'left-over processes')} {verb}"

@@ -85,6 +85,14 @@ def names_of(run_dir: str, record: LaunchRecord | None) -> tuple[str, ...]:
     return (os.path.abspath(run_dir), record.run_dir, *above)
 
 
+def alive_and_below(processes: Iterable[ProcessId], names: Sequence[str]) -> list[ProcessId]:
+    """Those that live, and what of the run (by its `names_of`) is below them; never this process."""
+    found = {one.pid: one.start_ticks for one in processes if one.is_alive}
+    for pid in list(found):
+        found.update(identity.descendants_of_run(pid, names))
+    return [ProcessId(pid=pid, start_ticks=ticks) for pid, ticks in found.items() if pid != os.getpid()]
+
+
 def is_vouched_for(run_dir: str, record: LaunchRecord, process: ProcessId) -> bool:
     """Did somebody who may signal the process write the record that names it?
 

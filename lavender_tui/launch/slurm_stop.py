@@ -14,12 +14,13 @@ import os
 import subprocess
 import time
 from dataclasses import replace
+from signal import Signals
 
 from lavender_tui.launch import journal, slurm_living
 from lavender_tui.launch.files import LAUNCH
-from lavender_tui.launch.record import ExitRecord, LaunchRecord, StopRecord, read_exit, write_exit
+from lavender_tui.launch.record import ExitRecord, LaunchRecord, read_exit, write_exit
 from lavender_tui.launch.slurm_state import ControllerAway, cluster_to_name, query_environment
-from lavender_tui.launch.stopping import CannotStop, StopOutcome, announce, saves, with_warning
+from lavender_tui.launch.stop_order import CannotStop, StopOrder, StopOutcome, announce, ended_words, saves
 from lavender_tui.model.job import Job, words
 from lavender_tui.model.text import clean
 
@@ -28,7 +29,7 @@ TICK, SLOWEST_TICK = 0.5, 4.0  # the queue is asked less and less often
 PATIENCE = 60.0  # for Slurm to have ended what it was told to cancel
 
 
-def scancel(record: LaunchRecord, signal: str | None = None) -> None:
+def scancel(record: LaunchRecord, signal: Signals | None = None) -> None:
     """Tell the training of the job, or (without a signal) cancel the job.
 
     Raises ControllerAway where the controller doesn't take it; an unknown job is no error.
@@ -36,7 +37,7 @@ def scancel(record: LaunchRecord, signal: str | None = None) -> None:
     assert record.slurm is not None and record.slurm.job_id is not None
     argv = ["scancel", str(record.slurm.job_id)]
     if signal is not None:
-        argv[1:1] = [f"--signal={signal}"]
+        argv[1:1] = [f"--signal={signal.name.removeprefix('SIG')}"]
         if record.is_job_by_hand and record.slurm.step is None:
             argv[1:1] = ["--full"]
         elif record.is_job_by_hand:
@@ -57,18 +58,8 @@ def scancel(record: LaunchRecord, signal: str | None = None) -> None:
         raise ControllerAway(f"scancel failed ({told or f'exit code {done.returncode}'})")
 
 
-def stop(
-    run_dir: str,
-    record: LaunchRecord,
-    *,
-    kill: bool = False,
-    interrupt: bool = False,
-    grace: float = 30.0,
-    who: str | None = None,
-    why: str | None = None,
-    wait: bool = True,
-) -> StopOutcome:
-    """As `stopping.stop`. Without `wait` nobody cancels what doesn't end by itself: it has to be asked again.
+def stop(run_dir: str, record: LaunchRecord, order: StopOrder) -> StopOutcome:
+    """As `stopping.stop`. Where it isn't waited for, nobody cancels what doesn't end by itself: ask again.
 
     Raises CannotStop where the controller can't be asked or doesn't do it.
     """
@@ -76,9 +67,7 @@ def stop(
         found = _job_to_stop(run_dir, record)
         if found is None:
             return StopOutcome(how="not running", words="it isn't running: its job has left the queue")
-        return _Stopping(run_dir, *found, grace=grace).stop(
-            "kill" if kill else "interrupt" if interrupt else "graceful", who or journal.person(), why, wait
-        )
+        return _Stopping(run_dir, *found, order).carry_out()
     except ControllerAway as error:
         raise CannotStop(error.what, where=run_dir, hint="Try again when the Slurm controller answers") from error
 
@@ -121,44 +110,42 @@ def _refuse_strangers(run_dir: str, record: LaunchRecord) -> None:
 class _Stopping:
     """A job on its way out."""
 
-    def __init__(self, run_dir: str, record: LaunchRecord, job: Job, *, grace: float) -> None:
-        self.run_dir, self.record, self.job, self.grace = run_dir, record, job, grace
-        self.before = saves(run_dir)
+    def __init__(self, run_dir: str, record: LaunchRecord, job: Job, order: StopOrder) -> None:
+        self.run_dir, self.record, self.job, self.order = run_dir, record, job, order
+        self.saves_before = saves(run_dir)
         self.since = time.monotonic()
 
-    def stop(self, how: str, who: str, why: str | None, wait: bool) -> StopOutcome:
-        asked = StopRecord(who=who, how=how, asked_at=time.time(), why=why, grace_seconds=self.grace)
-        announced = announce(self.run_dir, asked, may_fail=how == "kill")
+    def carry_out(self) -> StopOutcome:
+        announced = announce(self.run_dir, self.order)
         try:
-            is_cancelled = self.ask(how)
+            is_cancelled = self.ask()
         except ControllerAway:
             announced.take_back()  # nobody was told: the run isn't stopped
             raise
-        root = journal.root_of(self.run_dir)
-        facts = {"how": how, "why": why, "grace_seconds": self.grace, **self.record.identity}
-        journal.note(root, "stop asked", run=self.run_dir, who=who, **facts)
-        if not wait:
-            more = "" if is_cancelled else "; nobody is left to cancel it later, should it not end"
-            return with_warning(
-                StopOutcome(how="asked", words=f"its job was {_told(how, is_cancelled)}{more}"), announced
-            )
+        announced.note_asked(**self.record.identity)
+        if not self.order.wait:
+            return announced.conclude(self.asked(is_cancelled))
         outcome = self.finish(is_cancelled)
         slurm_living.forget(self.run_dir)
-        if outcome.how == "killed":
-            journal.note(root, "killed", run=self.run_dir, who=who, why=outcome.words)
-        return with_warning(outcome, announced)
+        return announced.conclude(outcome)
 
-    def ask(self, how: str) -> bool:
+    def ask(self) -> bool:
         """Tell the job; True where it was cancelled for good."""
-        if how == "kill" or self.job.is_waiting or self.job.state == "CONFIGURING":
+        if self.order.how == "kill" or self.job.is_waiting or self.job.state == "CONFIGURING":
             scancel(self.record)
             return True
-        scancel(self.record, "INT" if how == "interrupt" else "TERM")
+        scancel(self.record, self.order.signum)
         return False
 
+    def asked(self, is_cancelled: bool) -> StopOutcome:
+        if is_cancelled:
+            return StopOutcome(how="asked", words="its job was cancelled")
+        more = "nobody is left to cancel it later, should it not end"
+        return StopOutcome(how="asked", words=f"its job was {self.order.words}; {more}")
+
     def finish(self, is_cancelled: bool) -> StopOutcome:
-        if not is_cancelled and self.wait_for_end(self.grace):
-            return self.ended()
+        if not is_cancelled and self.wait_for_end(self.order.seconds_to_end):
+            return self.outcome("ended", ended_words(self.run_dir, self.saves_before, time.monotonic() - self.since))
         if not is_cancelled:
             scancel(self.record)
         if not self.wait_for_end(PATIENCE):
@@ -169,14 +156,6 @@ class _Stopping:
             before = "it was to go on" if self.job.restarts else "it had not started"
             return self.outcome("ended", f"its job was taken out of the queue; {before}")
         return self.outcome("killed", "cancelled" if is_cancelled else "had to be cancelled: it did not end in time")
-
-    def ended(self) -> StopOutcome:
-        seconds = time.monotonic() - self.since
-        saved = bool(saves(self.run_dir) - self.before)
-        if saved:
-            return self.outcome("ended", f"saved and ended {seconds:.1f} s after it was asked")
-        more = ", without a new checkpoint in its directory"
-        return self.outcome("ended", f"ended {seconds:.1f} s after it was asked{more}")
 
     def outcome(self, how: str, said: str) -> StopOutcome:
         return StopOutcome(how=how, words=said, waited_seconds=time.monotonic() - self.since, supervised=True)
@@ -212,9 +191,3 @@ class _Stopping:
         stop = {"who": journal.person(), "how": "cancelled", "why": "its job had not started"}
         with contextlib.suppress(OSError):
             write_exit(self.run_dir, ExitRecord(code=None, signal=None, ended_at=time.time(), stop=stop))
-
-
-def _told(how: str, is_cancelled: bool) -> str:
-    if is_cancelled:
-        return "cancelled"
-    return "interrupted" if how == "interrupt" else "asked to save and end"

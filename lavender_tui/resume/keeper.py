@@ -14,7 +14,7 @@ from typing import Any
 
 from lavender_tui.config import SuperviseSettings, parse_world_sizes
 from lavender_tui.errors import AlreadyRunning, LavenderError
-from lavender_tui.launch import journal, keepers, living, stop
+from lavender_tui.launch import StopOrder, journal, keepers, living, stop
 from lavender_tui.launch.keepers import Post, Standing
 from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
 from lavender_tui.launch.supervisor import ORPHANS_GRACE
@@ -390,7 +390,7 @@ class _Keeper:
         who = self.post.told_to_leave()
         self.follow(launched.run_dir, f"resumed {search.why}")
         if who is not None:  # asked in the very instant of the start
-            stop(launched.run_dir, who=who, wait=False)
+            stop(launched.run_dir, StopOrder(who=who, wait=False))
         return None
 
     def give_way(self, error: AlreadyRunning, proposal: Proposal) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lavender_tui.launch.living import Member
+    from lavender_tui.launch.stop_order import StopOrder
     from lavender_tui.logs.pager import Page
     from lavender_tui.logs.survey import Survey
     from lavender_tui.model.disk import Fate
@@ -75,13 +76,13 @@ class ResumeEnded(Message, bubble=False):
 class StopEnded(Message, bubble=False):
     """A stop was asked for or came to its end; one sentence, empty where the run itself shows it all.
 
-    `may_go_on`: how it was asked for, where it could be done if it is wanted without a record, too.
+    `may_go_on`: the order that could be carried out, if that is wanted without a record, too.
     """
 
     run_path: str
     words: str
     is_error: bool = False
-    may_go_on: str | None = None
+    may_go_on: StopOrder | None = None
 
 
 @dataclass

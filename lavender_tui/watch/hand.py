@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from lavender_tui.errors import NotFound
 from lavender_tui.launch import by_hand, identity, seen
-from lavender_tui.launch.journal import person
 from lavender_tui.launch.record import ProcessId, this_machine
 from lavender_tui.launch.seen import Seen
-from lavender_tui.launch.stopping import CannotStop, StopOutcome
+from lavender_tui.launch.stop_order import GRACEFUL, CannotStop, StopOrder, StopOutcome
 from lavender_tui.model import command_line
 from lavender_tui.model.run import LiveProcess
 from lavender_tui.model.text import clean, plural
@@ -49,16 +48,7 @@ class HandRun:
 
 
 def stop_by_hand(
-    run_dir: str,
-    *,
-    shown: Collection[LiveProcess] | None = None,
-    kill: bool = False,
-    interrupt: bool = False,
-    grace: float = 30.0,
-    who: str | None = None,
-    why: str | None = None,
-    wait: bool = True,
-    unrecorded: bool = False,
+    run_dir: str, order: StopOrder = GRACEFUL, *, shown: Collection[LiveProcess] | None = None
 ) -> StopOutcome:
     """As `launch.stop`, for a run that nobody of ours started; its processes are judged now.
 
@@ -66,23 +56,12 @@ def stop_by_hand(
     where none is proved to be the run's, with what to do; CannotRecord where the journal can't be written.
     """
     run_dir = os.path.abspath(run_dir)
-    signum = signal.SIGINT if interrupt else signal.SIGTERM
-    found = judge(run_dir, signum)
+    found = judge(run_dir, order.signum)
     known = None if shown is None else {(one.pid, one.start_ticks) for one in shown}
     if known is not None and not known & {(one.pid, one.start_ticks) for one in found.members}:
         raise CannotStop("its processes are others now than those that were shown", where=run_dir, hint="Ask again")
     _keep_its_command(run_dir)
-    return by_hand.stop_processes(
-        run_dir,
-        found.leads,
-        found.members,
-        how="kill" if kill else "interrupt" if interrupt else "graceful",
-        grace=grace,
-        who=who or person(),
-        why=why,
-        wait=wait,
-        unrecorded=unrecorded,
-    )
+    return by_hand.stop_processes(run_dir, found.leads, found.members, order)
 
 
 def judge(run_dir: str, signum: int = signal.SIGTERM) -> HandRun:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import keepers, stop
+from lavender_tui.launch import KILL, keepers, stop
 from lavender_tui.launch.identity import descendants
 from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
 from tests.launch.conftest import Lab, lab
@@ -67,7 +67,7 @@ def test_the_resume_that_a_training_ends_with_outlives_it(lab: Lab, source: str,
     lab.until(lambda: len(descendants(resumed.supervisor.pid)) == 2, what="the next training and its helper")
     assert stop(run_dir).how == "not running"
     assert resumed.leader.is_alive and len(descendants(resumed.supervisor.pid)) == 2
-    assert stop(after, kill=True).has_ended and descendants(resumed.supervisor.pid) == []
+    assert stop(after, KILL).has_ended and descendants(resumed.supervisor.pid) == []
 
 
 def test_the_keeper_that_a_training_starts_outlives_it_and_resumes_it(lab: Lab, source: str, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_keeper_that_a_training_starts_outlives_it_and_resumes_it(lab: Lab, 
     assert resumed is not None and resumed.leader is not None and resumed.leader.is_alive
     kept = lab.until(lambda: keepers.keeper_of(after), what="its keeper to follow the new run")
     assert kept.is_alive
-    assert stop(after, kill=True).has_ended
+    assert stop(after, KILL).has_ended
     lab.until(lambda: not os.path.exists(f"/proc/{kept.pid}"), what="the keeper's end")
 
 

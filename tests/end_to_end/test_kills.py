@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import StopOrder, stop
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import read_exit, read_launch, read_stop, send_signal
 from lavender_tui.resume import Options, Target, propose
@@ -77,7 +77,7 @@ def test_without_its_supervisor_the_training_goes_on_and_is_not_resumed_beside_i
 
 def test_a_polite_stop_throws_no_work_away(make_chain, coverage_of):
     chain, _, workers = in_the_middle(make_chain)
-    outcome = stop(chain.run_dir, who="the test")
+    outcome = stop(chain.run_dir, StopOrder(who="the test"))
     assert outcome.how == "ended", outcome
     assert not any(one.is_alive for one in workers)
     assert read_stop(chain.run_dir).who == "the test"

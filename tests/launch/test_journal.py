@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import journal, stop
+from lavender_tui.launch import StopOrder, journal, stop
 
 WRITER = """
 import sys
@@ -124,7 +124,7 @@ def test_whoever_may_make_runs_in_the_root_may_write_its_journal(tmp_path: Path)
 
 def test_starts_and_stops_are_noted(lab) -> None:  # type: ignore[no-untyped-def]
     run_dir, record = lab.train("import time\nprint('up', flush=True)\ntime.sleep(100)")
-    stop(run_dir, who="ada", why="enough", grace=5)
+    stop(run_dir, StopOrder(who="ada", why="enough", grace=5))
     entries = journal.read(os.path.dirname(run_dir), run_dir)
     assert [(one.what, one.who) for one in entries] == [("launched", journal.person()), ("stop asked", "ada")]
     assert entries[0].facts["pid"] == record.leader.pid and entries[1].facts["why"] == "enough"

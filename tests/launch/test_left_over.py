@@ -15,7 +15,7 @@ from lavender_tui.launch import journal
 from lavender_tui.launch.identity import start_ticks
 from lavender_tui.launch.left_over import end_left_over
 from lavender_tui.launch.record import ProcessId, read_exit, read_stop
-from lavender_tui.launch.stopping import CannotStop
+from lavender_tui.launch.stop_order import CannotStop
 from lavender_tui.watch.scan import scan
 
 WORKER = """\

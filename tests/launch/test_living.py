@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import StopOrder, stop
 from lavender_tui.launch.identity import boot_id, host_name, pid_namespace, start_ticks
 from lavender_tui.launch.living import is_alive, members, tree
 from lavender_tui.launch.record import ExitRecord, LaunchRecord, ProcessId, write_exit, write_launch
+from lavender_tui.launch.stop_order import How
 from lavender_tui.watch.scan import scan
 from tests.launch.conftest import STUBBORN, Lab
 
@@ -70,9 +71,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize(("how", "outcome"), [("graceful", "ended"), ("kill", "killed")])
 def test_a_training_that_another_one_started_outlives_it(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, nothing_survives: Callable[[], list[int]], kill: bool
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, nothing_survives: Callable[[], list[int]], how: How, outcome: str
 ) -> None:
     """The id in its environment is that of the first, the directory its own: both count."""
     other = lab.run_dir()
@@ -83,7 +84,6 @@ def test_a_training_that_another_one_started_outlives_it(
     lab.until(lambda: len(members(run_dir, record)) == 2, what="the training and what it started")
     assert second not in members(run_dir, record)
     assert second.pid not in [one.pid for one in tree(run_dir)]
-    outcome = stop(run_dir, kill=kill, grace=20)
-    assert outcome.how == ("killed" if kill else "ended")
+    assert stop(run_dir, StopOrder(how=how, grace=20)).how == outcome
     lab.until(lambda: record.supervisor is not None and not record.supervisor.is_alive, what="the supervisor's end")
     assert nothing_survives() == [second.pid]

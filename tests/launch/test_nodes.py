@@ -140,7 +140,7 @@ def test_a_node_joins_with_the_same_words_and_records_of_its_own(lab: Lab) -> No
         join(two.run_dir)
     assert sorted(name for name in os.listdir(two.run_dir) if name.startswith("node")) == ["node-1"]
     assert [label for label, _ in log_files(two.run_dir)] == ["train.log", "node 1 train.log"]
-    outcome = launch.stop(two.run_dir, who="ada@lab")
+    outcome = launch.stop(two.run_dir, launch.StopOrder(who="ada@lab"))
     assert outcome.how == "ended" and not outcome.left
     for place in (two.run_dir, node_dir):
         ended = lab.ended(place)
@@ -214,4 +214,4 @@ def test_a_secret_of_the_first_node_comes_from_the_shell_of_the_next(lab: Lab, m
     monkeypatch.setenv("HF_TOKEN", "second")
     joined = join(run_dir)
     lab.until(lambda: "up second" in lab.log(joined.run_dir))
-    launch.stop(run_dir, kill=True)
+    launch.stop(run_dir, launch.KILL)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lavender_tui import launch
-from lavender_tui.launch import stopping
+from lavender_tui.launch import stop_order, stopping
 from lavender_tui.launch.journal import read as read_journal
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import (
@@ -27,7 +27,7 @@ from lavender_tui.launch.record import (
     write_exit,
     write_stop,
 )
-from lavender_tui.launch.stopping import CannotRecord, CannotStop
+from lavender_tui.launch.stop_order import CannotRecord, CannotStop
 from tests.launch.conftest import POLITE, STUBBORN, Lab
 
 # Notes each signal that it gets; ends 0.3 s after the first SIGTERM.
@@ -52,7 +52,7 @@ def test_sigterm_twice_reaches_the_training_once(lab: Lab) -> None:
     os.kill(record.supervisor.pid, signal.SIGTERM)
     os.kill(record.supervisor.pid, signal.SIGTERM)
     lab.until(lambda: "got SIGTERM" in lab.log(run_dir))
-    launch.stop(run_dir, wait=False)
+    launch.stop(run_dir, launch.StopOrder(wait=False))
     assert lab.ended(run_dir).code == 0
     assert lab.log(run_dir).count("got") == 1
     assert read_stop(run_dir).who.startswith("SIGTERM from")  # type: ignore[union-attr]
@@ -60,7 +60,7 @@ def test_sigterm_twice_reaches_the_training_once(lab: Lab) -> None:
 
 def test_an_interrupt_is_passed_on_as_one_and_a_polite_stop_may_follow(lab: Lab) -> None:
     run_dir, _ = lab.train(COUNTING)
-    outcome = launch.stop(run_dir, interrupt=True, wait=False)
+    outcome = launch.stop(run_dir, launch.StopOrder(how="interrupt", wait=False))
     assert outcome.how == "asked" and outcome.words == "interrupted"
     lab.until(lambda: "got SIGINT" in lab.log(run_dir))
     assert read_exit(run_dir) is None
@@ -74,7 +74,7 @@ def test_without_a_supervisor_the_interrupt_goes_to_the_leader(lab: Lab) -> None
     assert record.supervisor is not None
     os.kill(record.supervisor.pid, signal.SIGKILL)
     lab.until(lambda: not record.supervisor.is_alive)
-    assert launch.stop(run_dir, interrupt=True, wait=False).how == "asked"
+    assert launch.stop(run_dir, launch.StopOrder(how="interrupt", wait=False)).how == "asked"
     lab.until(lambda: "got SIGINT" in lab.log(run_dir))
     launch.stop(run_dir)
 
@@ -117,7 +117,7 @@ def test_what_a_dead_run_left_running_is_ended_without_a_word_in_its_record(lab:
     lab.until(lambda: not record.is_alive)
     write_exit(run_dir, ExitRecord(code=None, signal="SIGKILL", ended_at=1.0))
     assert members(run_dir, record)
-    outcome = launch.stop(run_dir, grace=0.2)
+    outcome = launch.stop(run_dir, launch.StopOrder(grace=0.2))
     assert outcome.how == "killed" and "left running" in outcome.words and not members(run_dir, record)
     assert read_stop(run_dir) is None
     facts = end_facts(run_dir)
@@ -161,11 +161,11 @@ def test_from_a_program_a_polite_stop_asks_first(lab: Lab, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stopping, "write_stop", full)
+    monkeypatch.setattr(stop_order, "write_stop", full)
     with pytest.raises(CannotRecord, match="would look like a failure"):
         launch.stop(run_dir)
     assert record.is_alive
-    outcome = launch.stop(run_dir, unrecorded=True)
+    outcome = launch.stop(run_dir, launch.StopOrder(unrecorded=True))
     assert outcome.how == "ended" and outcome.unrecorded == "No space left on device"
 
 
@@ -174,11 +174,11 @@ def test_from_a_program_a_polite_stop_asks_first(lab: Lab, monkeypatch: pytest.M
 NOBODY = 65534
 AS_NOBODY = """
 import codecs, os
-from lavender_tui.launch import stopping  # before this user is another, who may not see the checkout, nor Python
+from lavender_tui.launch import KILL, stop  # before this user is another, who may not see the checkout, nor Python
 codecs.lookup("ascii")
 os.setgid({uid})
 os.setuid({uid})
-stopping.stop({run_dir!r}, kill=True)
+stop({run_dir!r}, KILL)
 """
 
 
@@ -202,7 +202,7 @@ def test_another_users_run_is_refused_before_anything_is_written(lab: Lab, seen_
         assert "its processes belong to root, and you are nobody" in done.stderr
         assert read_stop(run_dir) is None and record.is_alive
     finally:
-        launch.stop(run_dir, kill=True)
+        launch.stop(run_dir, launch.KILL)
 
 
 # A pid that is another's by now
@@ -234,7 +234,7 @@ for _ in range(50):
     second.wait()
 assert second.pid == old.pid, "the pid did not come back"
 assert send_signal(old.pid, old.start_ticks, signal.SIGKILL) is False
-print(launch.stop(run_dir, kill=True).how, second.poll())
+print(launch.stop(run_dir, launch.KILL).how, second.poll())
 second.kill()
 second.wait()
 """
@@ -260,7 +260,7 @@ def test_a_run_on_another_machine_takes_no_signal(lab: Lab) -> None:
     text = path.read_text()
     path.write_text(text.replace(os.uname().nodename, "gpu-99"))
     with pytest.raises(CannotStop, match="gpu-99"):
-        launch.stop(run_dir, kill=True)
+        launch.stop(run_dir, launch.KILL)
     path.write_text(text)
     launch.stop(run_dir)
 
@@ -276,4 +276,4 @@ def test_the_time_to_save_is_the_setting_for_supervisor_and_torchrun_alike(
     assert words[words.index("--shutdown-timeout") + 1] == "115"
     run_dir, record = lab.train(POLITE)
     assert record.grace_seconds == 120
-    launch.stop(run_dir, kill=True)
+    launch.stop(run_dir, launch.KILL)

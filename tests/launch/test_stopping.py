@@ -16,7 +16,7 @@ import pytest
 
 from lavender_tui import launch
 from lavender_tui.errors import NotFound
-from lavender_tui.launch import stopping
+from lavender_tui.launch import stop_order, stopping
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import (
     ProcessId,
@@ -29,7 +29,7 @@ from lavender_tui.launch.record import (
     start_ticks,
     write_launch,
 )
-from lavender_tui.launch.stopping import CannotStop
+from lavender_tui.launch.stop_order import CannotStop
 from tests.launch.conftest import POLITE, STUBBORN, Lab
 
 # Notes what stop.json said at the moment of the signal.
@@ -41,7 +41,7 @@ WITNESS = POLITE.replace(
 
 def test_the_intent_is_on_disk_before_the_signal(lab: Lab) -> None:
     run_dir, _ = lab.train(WITNESS)
-    outcome = launch.stop(run_dir, who="ada@lab (pts/3)", why="enough")
+    outcome = launch.stop(run_dir, launch.StopOrder(who="ada@lab (pts/3)", why="enough"))
     assert outcome.how == "ended" and outcome.has_ended and outcome.supervised
     assert "without a new checkpoint" in outcome.words
     assert "saw True" in lab.log(run_dir)
@@ -73,10 +73,10 @@ def test_a_run_that_ended_is_not_stopped_again(lab: Lab) -> None:
 def test_asking_and_then_killing(lab: Lab) -> None:
     run_dir, record = lab.train(STUBBORN)
     lab.until(lambda: lab.log(run_dir).count("up") == 2)
-    assert launch.stop(run_dir, wait=False).how == "asked"
+    assert launch.stop(run_dir, launch.StopOrder(wait=False)).how == "asked"
     assert record.is_alive
     started = time.monotonic()
-    assert launch.stop(run_dir, kill=True).how == "killed"
+    assert launch.stop(run_dir, launch.KILL).how == "killed"
     assert time.monotonic() - started < 10 and not members(run_dir, record)
     asked = read_stop(run_dir)
     assert asked is not None and asked.how == "graceful"  # the first word stays
@@ -91,7 +91,7 @@ def test_without_a_supervisor_everything_is_found_and_killed(lab: Lab) -> None:
     lab.until(lambda: not record.is_alive)
     left = members(run_dir, record)
     assert len(left) == 1
-    outcome = launch.stop(run_dir, grace=0.3)
+    outcome = launch.stop(run_dir, launch.StopOrder(grace=0.3))
     assert outcome.how == "killed" and not outcome.supervised and not members(run_dir, record)
     ended = read_exit(run_dir)
     assert ended is not None and ended.killed and ended.code is None and ended.signal is None
@@ -102,7 +102,7 @@ def test_a_frozen_supervisor_does_not_keep_a_stop_from_its_end(lab: Lab, monkeyp
     run_dir, record = lab.train(STUBBORN)
     assert record.supervisor is not None
     os.kill(record.supervisor.pid, signal.SIGSTOP)
-    outcome = launch.stop(run_dir, grace=0.2)
+    outcome = launch.stop(run_dir, launch.StopOrder(grace=0.2))
     assert outcome.how == "killed" and not members(run_dir, record)
     os.kill(record.supervisor.pid, signal.SIGCONT) if record.supervisor.is_alive else None
     lab.until(lambda: read_exit(run_dir))
@@ -111,7 +111,7 @@ def test_a_frozen_supervisor_does_not_keep_a_stop_from_its_end(lab: Lab, monkeyp
 def test_a_suspended_training_is_continued_so_that_it_can_save(lab: Lab) -> None:
     run_dir, record = lab.train(POLITE)
     os.kill(record.leader.pid, signal.SIGSTOP)
-    assert launch.stop(run_dir, grace=10).how == "ended"
+    assert launch.stop(run_dir, launch.StopOrder(grace=10)).how == "ended"
     assert os.path.exists(os.path.join(run_dir, "saved"))
 
 
@@ -136,7 +136,7 @@ def test_a_pid_taken_over_by_another_process_is_never_signalled(tmp_path: Path) 
     assert ticks is not None
     stale = ProcessId(pid=bystander.pid, start_ticks=ticks - 1)
     write_launch(str(tmp_path), replace(describe_this_process(str(tmp_path)), leader=stale, supervisor=stale))
-    assert launch.stop(str(tmp_path), kill=True).how == "not running"
+    assert launch.stop(str(tmp_path), launch.KILL).how == "not running"
     assert is_same_process(bystander.pid, ticks)
     bystander.communicate(b"\n")
     assert bystander.returncode == 0
@@ -151,10 +151,10 @@ def test_a_record_that_another_user_wrote_names_nobody_elses_process(lab: Lab) -
     write_launch(str(foreign), forged)
     os.chown(foreign / "launch.json", 12345, 12345)
     assert members(str(foreign), forged) == []
-    assert launch.stop(str(foreign), kill=True).how == "not running"
+    assert launch.stop(str(foreign), launch.KILL).how == "not running"
     assert record.is_alive and launch.is_alive(run_dir)
     os.chown(os.path.join(run_dir, "launch.json"), 12345, 12345)
-    assert launch.stop(run_dir, kill=True).how == "killed", "where the owner says nothing, the environment does"
+    assert launch.stop(run_dir, launch.KILL).how == "killed", "where the owner says nothing, the environment does"
 
 
 def test_a_training_that_wrote_its_own_record_is_stopped_by_it(lab: Lab) -> None:
@@ -185,7 +185,7 @@ def test_without_a_record_only_the_environment_counts(lab: Lab) -> None:
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"LAVENDER_RUN_DIR": run_dir}
     )
     lab.until(lambda: members(run_dir, None))
-    assert launch.stop(run_dir, grace=5).how == "ended"
+    assert launch.stop(run_dir, launch.StopOrder(grace=5)).how == "ended"
     assert member.wait() == -signal.SIGTERM
     lookalike.communicate(b"\n")
     assert lookalike.returncode == 0
@@ -206,7 +206,7 @@ def test_a_copy_is_refused_and_the_original_lives(lab: Lab) -> None:
     copy = str(lab.directory / "copy")
     shutil.copytree(run_dir, copy)
     with pytest.raises(CannotStop, match="a copy"):
-        launch.stop(copy, kill=True)
+        launch.stop(copy, launch.KILL)
     assert record.is_alive
     launch.stop(run_dir)
 
@@ -217,7 +217,7 @@ def test_a_stop_that_cannot_be_recorded_sends_no_signal(lab: Lab, monkeypatch: p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stopping, "write_stop", full)
+    monkeypatch.setattr(stop_order, "write_stop", full)
     with pytest.raises(CannotStop, match="No space left"):
         launch.stop(run_dir)
     assert record.is_alive

@@ -70,7 +70,7 @@ def test_the_training_has_a_session_no_terminal_and_no_foreign_descriptors(lab: 
     assert not blocked and not ignored & (1 << (signal.SIGHUP - 1))
     with open(os.path.join(run_dir, "launch.lock")) as lock, pytest.raises(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    launch.stop(run_dir, kill=True)
+    launch.stop(run_dir, launch.KILL)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_supervisor_killed_at_any_step_leaves_nothing_or_a_known_training(
     assert record.supervisor is not None
     lab.until(lambda: not record.supervisor.is_alive, what="the supervisor's death")
     assert launch.is_alive(run_dir)
-    outcome = launch.stop(run_dir, grace=10)
+    outcome = launch.stop(run_dir, launch.StopOrder(grace=10))
     assert outcome.how == "ended" and not outcome.supervised and os.path.exists(os.path.join(run_dir, "saved"))
     facts = end_facts(run_dir)
     assert facts is not None and facts.stop_requested and facts.ended_at is not None and facts.exit_code is None
@@ -328,7 +328,7 @@ def test_nothing_of_the_supervisor_is_a_child_of_the_launcher(lab: Lab) -> None:
 def test_a_stubborn_training_is_killed_with_all_below_it(lab: Lab) -> None:
     run_dir, record = lab.train(STUBBORN)
     lab.until(lambda: lab.log(run_dir).count("up") == 2)
-    outcome = launch.stop(run_dir, grace=0.3)
+    outcome = launch.stop(run_dir, launch.StopOrder(grace=0.3))
     assert outcome.how == "killed" and outcome.supervised and not members(run_dir, record)
     ended = read_exit(run_dir)
     assert ended is not None and ended.killed and ended.signal == "SIGKILL" and ended.error is None

@@ -66,7 +66,7 @@ def test_a_stop_lets_every_rank_save_and_is_recorded_as_one(lab: Lab) -> None:
     assert [label for label, _ in log_files(two.run_dir)] == [
         "train.log", "rank 0 stderr", "rank 0 stdout", "rank 1 stderr", "rank 1 stdout",
     ]  # fmt: skip
-    outcome = launch.stop(two.run_dir, who="ada@lab")
+    outcome = launch.stop(two.run_dir, launch.StopOrder(who="ada@lab"))
     assert outcome.how == "ended" and two.saved() == ["saved.0", "saved.1"]
     facts = end_facts(two.run_dir)
     assert facts is not None and facts.stop_requested and facts.stop_by == "ada@lab"
@@ -104,7 +104,7 @@ def test_agent_and_supervisor_killed_the_ranks_are_still_found_and_stopped(lab: 
         send_signal(process.pid, process.start_ticks, signal.SIGKILL)
     lab.until(lambda: not two.record.is_alive)
     assert {process.pid for process in members(two.run_dir, two.record)} == set(two.pids().values())
-    outcome = launch.stop(two.run_dir, grace=10)
+    outcome = launch.stop(two.run_dir, launch.StopOrder(grace=10))
     assert outcome.how == "ended" and two.saved() == ["saved.0", "saved.1"]
     ended = read_exit(two.run_dir)
     assert ended is not None and ended.code is None and not ended.killed

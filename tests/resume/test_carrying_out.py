@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lavender_tui.errors import AlreadyRunning, BadState, LavenderError, Refused, ResumedAlready
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.locks import resume_lock
 from lavender_tui.model.plan import ResumePlan, Verdict
@@ -183,7 +183,7 @@ def test_a_second_resume_is_kept_away_while_one_is_at_work_and_while_its_run_liv
     again = carry_out(proposal, again=True)
     assert again.run_dir != first.run_dir
     for one in (first, again):
-        stop(one.run_dir, kill=True)
+        stop(one.run_dir, KILL)
     until(lambda: not any(os.path.exists(f"/proc/{one.record.leader.pid}") for one in (first, again)), what="the end")
     carry_out(proposed(run, QUIET, world_size=1))  # nothing lives any more: no question is asked
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lavender_tui.errors import AlreadyRunning
-from lavender_tui.launch import living, stop
+from lavender_tui.launch import KILL, living, stop
 from lavender_tui.launch.identity import raw_environment
 from lavender_tui.launch.record import read_exit, read_launch
 from lavender_tui.model.plan import PLAN_NAME, ResumePlan
@@ -179,13 +179,13 @@ def next_resume_works(tried: Tried, until: Callable[..., Any], child: Child) -> 
     if tried.trainings:
         with pytest.raises(AlreadyRunning):
             carry_out(proposed(tried.old, LIVES, world_size=1), child=child)
-        stop(tried.made[0], kill=True)
+        stop(tried.made[0], KILL)
         until(lambda: not tried.trainings, 20, "the end of the training")
     before = tried.made
     launched = carry_out(proposed(tried.old, LIVES, world_size=1), child=child)
     assert launched.run_dir not in before
     assert tried.trainings == [launched.record.leader.pid]
-    stop(launched.run_dir, kill=True)
+    stop(launched.run_dir, KILL)
 
 
 def steps_of(tried: Tried, where: str) -> int:
@@ -210,7 +210,7 @@ def try_all(
         except AssertionError as error:
             wrong.append(f"step {at} of the {where}: {error}")
         for run_dir in tried.made if tried.trainings else ():
-            stop(run_dir, kill=True)
+            stop(run_dir, KILL)
     assert not wrong, "\n".join(wrong)
     return happened
 

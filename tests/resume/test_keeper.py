@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import journal, keepers, stop
+from lavender_tui.launch import StopOrder, journal, keepers, stop
 from lavender_tui.launch.identity import is_same_process, process_stat
 from lavender_tui.launch.record import read_launch, send_signal
 from lavender_tui.resume import Options, Target, carry_out, propose
@@ -181,7 +181,7 @@ def test_of_many_keepers_at_once_one_keeps(kept: Keep) -> None:
 def test_stopped_by_a_person_it_is_left_alone(kept: Keep) -> None:
     run_dir = kept.start(2)
     keeper = kept.supervise()
-    stop(run_dir, who="ada", grace=5)
+    stop(run_dir, StopOrder(who="ada", grace=5))
     assert kept.ended(keeper) == 103
     assert "isn't resumed: stopped on request by ada" in kept.said()
     assert len(kept.runs) == 1
@@ -268,7 +268,7 @@ def test_detached_it_has_a_session_and_a_log_of_its_own(kept: Keep) -> None:
         kept.wait_for_saves(kept.wait_for_start(2), 1)
         log = Path(*keepers.place_of(run_dir)).with_suffix(".log").read_text()
         assert "died: killed by signal 9" in log and kept.starts[1]["run"] in log
-        stop(kept.starts[1]["run"], grace=5)
+        stop(kept.starts[1]["run"], StopOrder(grace=5))
         kept.until(lambda: process_stat(keeper.pid) is None, what="its end")
     finally:
         if (stat := process_stat(keeper.pid)) is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.resume import Launched, carry_out
 from tests.resume.saves import check, proposed, refusals, save
 
@@ -78,7 +78,7 @@ def test_two_launches_at_once_meet_at_two_places(
         ports = [until(lambda one=one: met(one), 90, "both ranks") for one in launched]
     finally:
         for one in launched:
-            stop(one.run_dir, kill=True)
+            stop(one.run_dir, KILL)
     assert len(ports) == 2 and all(len(one) == 1 for one in ports) and not ports[0] & ports[1]
     assert str(taken) not in ports[0] | ports[1]
     socket.create_connection(("127.0.0.1", taken), 5).close()  # its holder is as before

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import living
+from lavender_tui.launch import StopOrder, living, stop
 from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
-from lavender_tui.launch.stopping import CannotStop, stop
+from lavender_tui.launch.stop_order import CannotStop
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.watch.scan import scan
 from tests.slurm.conftest import Lab
@@ -91,7 +91,7 @@ def test_it_is_known_by_its_job_and_saves_when_stopped(hand: Hand) -> None:
     assert (run.state, run.processes, run.elsewhere) == (RunState.RUNNING, (), "gpu-07")
     assert run.state_reason.startswith(f"Slurm job {number} runs on n") and run.is_slurms
     assert living.is_alive(record.run_dir)
-    outcome = stop(record.run_dir, grace=30, who="ann@here")
+    outcome = stop(record.run_dir, StopOrder(grace=30, who="ann@here"))
     assert outcome.how == "ended" and outcome.words.startswith("saved and ended"), outcome
     run = hand.comes_to(record, RunState.STOPPED)
     assert "ann@here" in run.state_reason and run.newest is not None
@@ -102,7 +102,7 @@ def test_a_step_alone_is_told_and_the_rest_of_its_job_goes_on(hand: Hand) -> Non
     number = hand.submit("--nodelist=n1", srun=True, then="echo after; sleep 300")
     record = hand.trains()
     assert record.slurm is not None and record.slurm.step == "0"
-    assert stop(record.run_dir, grace=30).how == "ended"
+    assert stop(record.run_dir, StopOrder(grace=30)).how == "ended"
     hand.until(lambda: "after" in hand.words(), what="the script to go on")
     run = hand.run(record)
     assert run.state is RunState.STOPPED and run.newest is not None
@@ -117,7 +117,7 @@ def test_a_step_alone_is_told_and_the_rest_of_its_job_goes_on(hand: Hand) -> Non
 def test_what_is_deaf_is_cancelled_with_its_whole_job(hand: Hand) -> None:
     hand.submit(srun=True, train=("--deaf",))
     record = hand.trains()
-    assert stop(record.run_dir, grace=1).how == "killed"
+    assert stop(record.run_dir, StopOrder(grace=1)).how == "killed"
     assert hand.lab.state(record) == "CANCELLED" and not living.is_alive(record.run_dir)
 
 

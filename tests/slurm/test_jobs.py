@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
-from lavender_tui.launch import living, slurm
+from lavender_tui.launch import KILL, StopOrder, living, slurm, stop
 from lavender_tui.launch.record import read_launch, read_stop
-from lavender_tui.launch.stopping import stop
 from lavender_tui.resume import Options
 from lavender_tui.resume.fresh import fresh_launch
 from tests.slurm.conftest import TRAIN, Lab
@@ -127,7 +126,7 @@ def test_a_running_job_saves_and_ends_when_asked(lab: Lab, tmp_path: Path) -> No
     saved.write_bytes(b"whole")
     record = lab.start("--train", "--save", str(saved))
     lab.told(record)
-    outcome = stop(record.run_dir, grace=30, who="ann@here")
+    outcome = stop(record.run_dir, StopOrder(grace=30, who="ann@here"))
     assert outcome.how == "ended" and outcome.words.startswith("saved and ended")
     ended, asked = lab.end(record), read_stop(record.run_dir)
     assert asked is not None and asked.who == "ann@here"
@@ -140,7 +139,7 @@ def test_a_running_job_saves_and_ends_when_asked(lab: Lab, tmp_path: Path) -> No
 def test_a_job_that_is_deaf_is_cancelled_when_its_time_is_over(lab: Lab) -> None:
     record = lab.start("--train", "--deaf")
     lab.told(record)
-    outcome = stop(record.run_dir, grace=1)
+    outcome = stop(record.run_dir, StopOrder(grace=1))
     assert outcome.how == "killed", outcome
     assert lab.state(record) == "CANCELLED"
 
@@ -155,5 +154,5 @@ def test_a_submit_whose_answer_was_lost_is_found_and_not_made_twice(lab: Lab, mo
     with pytest.raises(AlreadyRunning):
         slurm.submit(launch, record.run_dir, run_id="another")
     lab.told(record)
-    assert stop(record.run_dir, kill=True).has_ended
+    assert stop(record.run_dir, KILL).has_ended
     assert not living.is_alive(record.run_dir)

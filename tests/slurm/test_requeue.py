@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import journal
+from lavender_tui.launch import KILL, journal, stop
 from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
-from lavender_tui.launch.stopping import stop
 from lavender_tui.model.run import RunState
 from lavender_tui.watch.scan import scan
 from tests.resume.saves import save
@@ -67,7 +66,7 @@ def test_put_back_without_a_save_it_begins_again(lab: Lab) -> None:
     again = second(lab, first)
     assert (again.attempt, again.resumed_from, again.command) == (2, None, first.command)
     lab.told(again)
-    assert stop(again.run_dir, kill=True).has_ended
+    assert stop(again.run_dir, KILL).has_ended
     ended = read_exit(first.run_dir)
     assert ended is not None and ended.stop is not None and ended.stop["how"] == "requeue"
 
@@ -129,7 +128,7 @@ def test_the_next_attempt_is_prepared_once(lab: Lab, saved: str, until: Callable
     lab.told(first)
     assert first.slurm is not None and first.slurm.job_id is not None
     assert "--max-restarts 2 " in Path(first.slurm.script).read_text()
-    assert stop(first.run_dir, kill=True).has_ended
+    assert stop(first.run_dir, KILL).has_ended
     (Path(first.run_dir) / "stop.json").unlink()
     script = go_on(first.run_dir, job_id=first.slurm.job_id, attempt=2)
     assert script is not None and len(lab.runs()) == 2
@@ -147,7 +146,7 @@ def test_a_newest_save_that_is_damaged_is_passed_over(lab: Lab, saved: str) -> N
     first = lab.start("--train", "--save", saved)
     lab.told(first)
     assert first.slurm is not None and first.slurm.job_id is not None
-    assert stop(first.run_dir, kill=True).has_ended
+    assert stop(first.run_dir, KILL).has_ended
     (Path(first.run_dir) / "stop.json").unlink()
     [good] = Path(first.run_dir).glob("*.pt")
     flip_a_weight(save(first.run_dir, 7, epoch=1, epochs=3))

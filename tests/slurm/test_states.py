@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lavender_tui.errors import AlreadyRunning
-from lavender_tui.launch import living, slurm_living, slurm_state
+from lavender_tui.launch import living, slurm_living, slurm_state, stop
 from lavender_tui.launch.record import LaunchRecord, read_launch
-from lavender_tui.launch.stopping import CannotStop, stop
+from lavender_tui.launch.stop_order import CannotStop
 from lavender_tui.model.export import run_document
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.watch import jobs

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lavender_tui.resume
-from lavender_tui.launch import bad_files, stop
+from lavender_tui.launch import KILL, bad_files, stop
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.tui.question import Question
 from lavender_tui.tui.screens import checking
@@ -138,7 +138,7 @@ async def test_a_warm_child_that_is_killed_costs_nothing(
         await press(pilot, "v")
         await until_shown(pilot, "every checksum agrees")
         await press(pilot, "enter")
-        stop((await launched_run(pilot)).path, kill=True)
+        stop((await launched_run(pilot)).path, KILL)
     assert nothing_survives() == []
 
 
@@ -157,7 +157,7 @@ async def test_a_child_that_is_killed_in_the_middle_is_one_sentence(
         await until_shown(pilot, "the merging process ended by signal 9")
         assert len(list(one_run.glob("run-*"))) == 1
         await press(pilot, "enter")
-        stop((await launched_run(pilot)).path, kill=True)
+        stop((await launched_run(pilot)).path, KILL)
     assert nothing_survives() == []
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from lavender_tui.launch import start, stop
+from lavender_tui.launch import KILL, start, stop
 from lavender_tui.model.plan import Launch
 from lavender_tui.tui import keys
 from lavender_tui.tui.keys import COMPARE, CURVE, DATA, DISK, EVERYWHERE, LIST, LOG, RESUME, RUN, TREE
@@ -188,7 +188,7 @@ def playground(tmp_path: Path) -> Iterator[Path]:
     sleeping = (sys.executable, "-c", "import time; time.sleep(600)")
     start(Launch(backend="local", argv=sleeping, cwd=str(tmp_path)), str(root / LIVE))
     yield root
-    stop(str(root / LIVE), kill=True)
+    stop(str(root / LIVE), KILL)
 
 
 @pytest.mark.parametrize("place", _EVERY)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from tests.resume import faulty
 from tests.resume.saves import row, save
 from tests.resume.test_carrying_out import fingerprint
@@ -151,7 +151,7 @@ def launch_with(one: FaultyApp, until: Callable[..., Any], at: int) -> str:
     judge(tried, one.fault if one.where == "launcher" else errno.ENOSPC)
     assert tried.has_happened or launched, at
     if launched:
-        stop(tried.made[0], kill=True)
+        stop(tried.made[0], KILL)
         until(lambda: not tried.trainings and not tried.supervisors, 20, "the end of the training")
         os.rename(tried.made[0], f"{tried.root}-{time.monotonic_ns()}")
         one.press(b"\x1b[15~g", OLD)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import start, stop
+from lavender_tui.launch import KILL, start, stop
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.text import clean
 from lavender_tui.tui.screens.runs import RunsScreen
@@ -185,4 +185,4 @@ async def test_every_page_of_a_living_run_with_brackets_everywhere(play: Play, t
                 assert_harmless(pilot)
                 assert_no_link(pilot)
     finally:
-        stop(str(run), kill=True)
+        stop(str(run), KILL)

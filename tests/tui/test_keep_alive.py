@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.launch.identity import process_stat
 from lavender_tui.launch.keepers import keeper_of
 from lavender_tui.launch.record import send_signal
@@ -54,7 +54,7 @@ async def test_yes_starts_a_keeper_that_outlives_the_app(play: Play, one_run: Pa
         assert os.getsid(keeper.pid) == keeper.pid
         os.kill(keeper.pid, signal.SIGKILL)
         await until_shown(pilot, f"no longer kept alive: its keeper (pid {keeper.pid}", 5)
-        stop(run.path, kill=True)
+        stop(run.path, KILL)
         await until(pilot, lambda: "no longer kept alive" not in text_of(pilot.app), "what is over to be forgotten")
 
 
@@ -62,4 +62,4 @@ async def test_unless_asked_for_nobody_keeps_it(play: Play, one_run: Path) -> No
     async with play(one_run, size=(200, 60)) as pilot:
         run = await launch(pilot, keep=False)
         assert keeper_of(run.path) is None and "kept alive" not in text_of(pilot.app)
-        stop(run.path, kill=True)
+        stop(run.path, KILL)

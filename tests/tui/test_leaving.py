@@ -29,7 +29,7 @@ def run_dir(tmp_path: Path, until: Callable[..., object], nothing_survives: obje
     until(lambda: "up" in (path / "train.log").read_text(), what="the training")
     yield path
     if launch.is_alive(str(path)):
-        launch.stop(str(path), kill=True)
+        launch.stop(str(path), launch.KILL)
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
@@ -49,7 +49,7 @@ async def test_it_asks_while_the_training_lives_and_the_hint_follows(
         assert pilot.app.is_running
         await press(pilot, "q")
         await until(pilot, lambda: isinstance(pilot.app.screen, Leave), "the question")
-        launch.stop(str(run_dir), kill=True)
+        launch.stop(str(run_dir), launch.KILL)
         await until(pilot, lambda: not isinstance(pilot.app.screen, Leave), "the question gone with the training")
         await until_shown(pilot, "r resumes it where it stopped")
         assert "This training is real" not in text_of(pilot.app)

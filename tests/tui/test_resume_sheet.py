@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.model.plan import Check, Proposal, Verdict
 from lavender_tui.tui.messages import LookEnded, LookProgress, ProposalMade
 from lavender_tui.tui.screens.ask import Ask, Document
@@ -139,7 +139,7 @@ async def test_the_copied_command_does_what_enter_does(
     assert done.stdout.strip() == str(new)
     plan = json.loads((new / "resume.json").read_text())
     assert plan["source"]["save_count"] == 59 and plan["world_size"] == {"previous": 4, "next": 1}
-    stop(str(new), kill=True)
+    stop(str(new), KILL)
     assert nothing_survives() == []
 
 
@@ -167,7 +167,7 @@ async def test_enter_while_checking_launches_once_the_answer_is_there(
         screen._answered, screen._question = -1, None
         await press(pilot, "enter")
         screen.post_message(ProposalMade(screen._sequence, screen._proposal))
-        stop((await launched_run(pilot)).path, kill=True)
+        stop((await launched_run(pilot)).path, KILL)
     assert nothing_survives() == []
 
 
@@ -235,7 +235,7 @@ async def test_a_second_resume_asks_and_enter_says_no(
         assert len(list(one_run.glob("run-*"))) == 2
         await press(pilot, "escape")
         runs.save(Path(first.path), 1, each=900, world_size=1)
-        stop(first.path, kill=True)
+        stop(first.path, KILL)
         await until(pilot, lambda: not any(run.is_alive for run in pilot.app.runs), "its end", 30)
         pilot.app.screen.go_to_run(str(one_run / FAILED))
         await open_sheet(pilot)
@@ -254,7 +254,7 @@ async def test_resume_at_once_says_what_it_did_or_why_not(
     async with play(root, command=runs.script(tmp_path)) as pilot:
         await press(pilot, "R")
         await until_shown(pilot, "Resumed as", 60)
-        stop((await launched_run(pilot)).path, kill=True)
+        stop((await launched_run(pilot)).path, KILL)
 
 
 @pytest.mark.parametrize("lives", [True, False], ids=["which lives", "which has saved and ended"])
@@ -268,7 +268,7 @@ async def test_resume_at_once_asks_where_it_was_resumed_before(
         first = await launched_run(pilot)
         if not lives:
             runs.save(Path(first.path), 1, each=15, world_size=1)
-            stop(first.path, kill=True)
+            stop(first.path, KILL)
             await until(pilot, lambda: not pilot.app.screen.cursor_run.is_alive, "its end", 30)
         pilot.app.screen.go_to_run(str(root / FAILED))
         for answer in ("enter", "escape"):
@@ -282,9 +282,9 @@ async def test_resume_at_once_asks_where_it_was_resumed_before(
         await press(pilot, "y")
         second = await launched_run(pilot)
         assert second.path != first.path and second.resumed_from.run == str(root / FAILED)
-        stop(second.path, kill=True)
+        stop(second.path, KILL)
         if lives:
-            stop(first.path, kill=True)
+            stop(first.path, KILL)
     assert nothing_survives() == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import start, stop
+from lavender_tui.launch import KILL, StopOrder, start, stop
 from lavender_tui.launch.bad_files import remember
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.plan import Launch
@@ -269,7 +269,7 @@ async def test_processes_are_a_tree_with_what_each_uses(play: Play, tmp_path: Pa
             await until_shown(pilot, "supervisor")
             await until(pilot, lambda: " MB" in text_of(pilot.app) and " %" in text_of(pilot.app), "what they use")
     finally:
-        stop(str(run), kill=True)
+        stop(str(run), KILL)
 
 
 @pytest.mark.parametrize("root", ["checkpoints", "."], ids=["of the root", "of a root further up"])
@@ -277,7 +277,7 @@ async def test_history_tells_who_did_what(play: Play, tmp_path: Path, root: str)
     run = tmp_path / "checkpoints" / FAILED
     runs.save(run, 1)
     start(Launch(backend="local", argv=(sys.executable, "-c", "import time; time.sleep(600)"), cwd="/"), str(run))
-    stop(str(run), kill=True, who="ada@gpu-03", why="too hot")
+    stop(str(run), StopOrder(how="kill", who="ada@gpu-03", why="too hot"))
     async with play(tmp_path / root, size=LARGE) as pilot:
         await press(pilot, "enter", "7")
         await until_shown(pilot, "launched")

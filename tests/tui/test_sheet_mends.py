@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import stop
+from lavender_tui.launch import KILL, stop
 from lavender_tui.model import export
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
@@ -64,7 +64,7 @@ async def test_one_key_goes_back_before_the_jump_of_the_loss(
         new = await launched_run(pilot)
         plan = json.loads(Path(new.path, "resume.json").read_text())
         assert plan["source"]["run"] == str(run) and plan["source"]["save_count"] == 5
-        stop(new.path, kill=True)
+        stop(new.path, KILL)
     assert nothing_survives() == []
 
 
@@ -94,7 +94,7 @@ async def test_a_finished_training_says_so_and_one_key_starts_the_next_stage(
         new = await launched_run(pilot)
         plan = json.loads(Path(new.path, "resume.json").read_text())
         assert plan["start"]["stage"] == "sft" and plan["start"]["epoch"] == 1 and plan["dataset"] is None
-        stop(new.path, kill=True)
+        stop(new.path, KILL)
     assert nothing_survives() == []
 
 

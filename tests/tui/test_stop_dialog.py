@@ -69,7 +69,7 @@ def train(tmp_path: Path, until: Callable[..., object], nothing_survives: object
     yield start
     for run_dir in (tmp_path / "checkpoints").glob("run-*"):
         if launch.is_alive(str(run_dir)):
-            launch.stop(str(run_dir), kill=True)
+            launch.stop(str(run_dir), launch.KILL)
 
 
 async def box(pilot: object) -> str:
@@ -175,7 +175,7 @@ async def test_an_end_answers_the_question(play: Play, train: Train, second: boo
         if second:
             await press(pilot, "K")
             await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the second question")
-        launch.stop(str(run_dir), kill=True)
+        launch.stop(str(run_dir), launch.KILL)
         pilot.app.feed.rescan_soon()
         await until(pilot, lambda: not isinstance(pilot.app.screen, StopBox | Ask), "the question gone")
 
@@ -219,13 +219,13 @@ async def test_what_a_dead_run_left_running_is_named_and_ended(play: Play, train
 
 
 async def test_a_full_disk_is_a_question_of_its_own(play: Play, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lavender_tui.launch import stopping
+    from lavender_tui.launch import stop_order
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     run_dir = train("deaf")
-    monkeypatch.setattr(stopping, "write_stop", full)
+    monkeypatch.setattr(stop_order, "write_stop", full)
     async with play(run_dir.parent, size=SMALL, grace_seconds=1) as pilot:
         await box(pilot)
         await press(pilot, "y")

@@ -12,7 +12,7 @@ import pytest
 from lavender_tui import launch
 from lavender_tui.launch.asking import why_nothing_to_withdraw
 from lavender_tui.launch.requests import read_request
-from lavender_tui.launch.stopping import CannotStop
+from lavender_tui.launch.stop_order import CannotStop
 from lavender_tui.model.ending import StopAt
 from lavender_tui.model.plan import Launch
 from lavender_tui.tui.screens.stop import StopBox
@@ -54,7 +54,7 @@ def run_dir(tmp_path: Path, until: Callable[..., object], nothing_survives: obje
     until(lambda: "up" in (path / "train.log").read_text(), what="the training")
     yield path
     if launch.is_alive(str(path)):
-        launch.stop(str(path), kill=True)
+        launch.stop(str(path), launch.KILL)
 
 
 def read(pilot: object) -> str:

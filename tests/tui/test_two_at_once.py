@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lavender_tui.launch import journal, stop
+from lavender_tui.launch import KILL, journal, stop
 from lavender_tui.launch.living import is_alive
 from lavender_tui.launch.record import read_launch
 from tests.resume.saves import save
@@ -170,7 +170,7 @@ def one_round(place: Place, kinds: tuple[str, str], how: tuple[str, str], until:
     record = read_launch(str(place.made[0]))
     assert record is not None and record.leader is not None and [record.leader.pid] == place.trainings
     assert is_alive(str(place.made[0]))
-    stop(str(place.made[0]), kill=True)
+    stop(str(place.made[0]), KILL)
     until(lambda: not place.trainings, what="the end of the training")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import journal, start, stop
+from lavender_tui.launch import KILL, journal, start, stop
 from lavender_tui.model.plan import Launch
 from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until, until_shown
 from tests.tui.runs import save
@@ -155,7 +155,7 @@ def live(root: Path) -> Iterator[str]:
     sleeping = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
     start(Launch(backend="local", argv=sleeping, cwd=str(root)), str(run))
     yield str(run)
-    stop(str(run), kill=True)
+    stop(str(run), KILL)
 
 
 @pytest.mark.long

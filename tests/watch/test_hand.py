@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from lavender_tui.errors import NotFound
-from lavender_tui.launch import journal, seen
+from lavender_tui.launch import KILL, StopOrder, journal, seen
 from lavender_tui.launch.identity import is_same_process, start_ticks
-from lavender_tui.launch.stopping import CannotRecord, CannotStop
+from lavender_tui.launch.stop_order import CannotRecord, CannotStop, How
 from lavender_tui.model.run import RunState
 from lavender_tui.watch.hand import judge, stop_by_hand
 from lavender_tui.watch.hand_proof import catches
@@ -104,7 +104,7 @@ def test_it_saves_and_ends_and_the_journal_says_who_stopped_it(run: Path, start:
     assert (alive.state, alive.is_ours, alive.is_by_hand, alive.started_by) == (
         RunState.RUNNING, False, True, journal.person(),
     )  # fmt: skip
-    outcome = stop_by_hand(str(run), shown=alive.processes, who="ann@gpu-03", grace=20)
+    outcome = stop_by_hand(str(run), StopOrder(who="ann@gpu-03", grace=20), shown=alive.processes)
     assert outcome.how == "ended" and outcome.words.startswith("saved and ended ")
     assert shell.wait(10) == 0
     assert contents(run) - before == {"pretrain-09-31-00-0004.pt"}, "nothing of ours is in a directory that isn't"
@@ -117,7 +117,7 @@ def test_it_saves_and_ends_and_the_journal_says_who_stopped_it(run: Path, start:
 
 def test_a_new_start_in_the_same_directory_was_not_stopped(run: Path, start: Start, until) -> None:
     start(run, "saves", "writes")
-    stop_by_hand(str(run), grace=20)
+    stop_by_hand(str(run), StopOrder(grace=20))
     assert scan([str(run.parent)])[0].state is RunState.STOPPED
     second = start(run, "writes")
     alive = scan([str(run.parent)])[0]
@@ -131,23 +131,23 @@ def test_a_new_start_in_the_same_directory_was_not_stopped(run: Path, start: Sta
 
 def test_while_it_ends_it_says_so(run: Path, start: Start) -> None:
     start(run, "stubborn", "writes")
-    outcome = stop_by_hand(str(run), who="ann@gpu-03", wait=False)
+    outcome = stop_by_hand(str(run), StopOrder(who="ann@gpu-03", wait=False))
     assert outcome.how == "asked"
     alive = scan([str(run.parent)])[0]
     assert alive.is_stopping and alive.state_reason.endswith("asked to end by ann@gpu-03")
-    assert stop_by_hand(str(run), grace=0.3).how == "killed"
+    assert stop_by_hand(str(run), StopOrder(grace=0.3)).how == "killed"
     assert scan([str(run.parent)])[0].state_reason.startswith("stopped on request by ")
 
 
-@pytest.mark.parametrize("kill", [False, True])
-def test_what_it_started_ends_with_it(run: Path, start: Start, nothing_survives, until, kill: bool) -> None:
+@pytest.mark.parametrize("how", ["graceful", "kill"])
+def test_what_it_started_ends_with_it(run: Path, start: Start, nothing_survives, until, how: How) -> None:
     shell = start(run, "stubborn", "writes", "child")
     until(lambda: len(judge(str(run)).members) == 2, what="the child")
-    outcome = stop_by_hand(str(run), kill=kill, grace=0.3)
+    outcome = stop_by_hand(str(run), StopOrder(how=how, grace=0.3))
     assert (outcome.how, shell.wait(10)) == ("killed", 128 + signal.SIGKILL)
     assert nothing_survives() == []
     (asked, ended) = journal.read(str(run.parent), str(run))
-    assert (asked.what, asked.facts["how"]) == ("stop asked", "kill" if kill else "graceful")
+    assert (asked.what, asked.facts["how"]) == ("stop asked", how)
     assert (ended.what, ended.facts["killed"]) == ("stopped", True)
 
 
@@ -159,7 +159,8 @@ def test_the_signal_goes_to_who_listens(run: Path, start: Start, until) -> None:
     (lead,), (other,) = judged.leads, [one for one in judged.members if one not in judged.leads]
     assert catches(lead.pid, signal.SIGTERM) and not catches(other.pid, signal.SIGTERM)
     assert f"goes to pid {lead.pid}, which catches it" in judged.heard_by
-    assert stop_by_hand(str(run), grace=1.0).how == "killed"  # the one above waits for ever: it is ended with the rest
+    outcome = stop_by_hand(str(run), StopOrder(grace=1.0))
+    assert outcome.how == "killed"  # the one above waits for ever: it is ended with the rest
 
 
 def test_who_ignores_the_signal_is_said_to_be_killed_later(run: Path, start: Start) -> None:
@@ -171,7 +172,7 @@ def test_who_does_not_catch_the_signal_is_said_to_end_at_once(run: Path, start: 
     shell = start(run, "writes")
     judged = judge(str(run))
     assert "does not catch it" in judged.heard_by and judged.is_sure
-    outcome = stop_by_hand(str(run), grace=20)
+    outcome = stop_by_hand(str(run), StopOrder(grace=20))
     assert outcome.words.endswith("without a new checkpoint in its directory")
     assert shell.wait(10) == 128 + signal.SIGTERM
 
@@ -214,11 +215,11 @@ def test_an_evaluation_is_not_taken_for_the_training(run: Path, start: Start, tm
         evaluation.stdout.readline()
         assert found(run) == [evaluation.pid], "it makes the run look alive"
         with pytest.raises(CannotStop, match=rf"pid {evaluation.pid} .* only looks like the run's") as refused:
-            stop_by_hand(str(run), kill=True)
+            stop_by_hand(str(run), KILL)
         assert refused.value.hint == f"If it is the training: `kill -TERM {evaluation.pid}`"
         shell = start(run, "saves", "writes")
         assert [str(evaluation.pid) in words for words in judge(str(run)).left_alone] == [True]
-        assert stop_by_hand(str(run), grace=20).how == "ended"
+        assert stop_by_hand(str(run), StopOrder(grace=20)).how == "ended"
         assert (shell.wait(10), evaluation.poll()) == (0, None)
         evaluation.stdin.close()
         assert evaluation.wait(10) == 0
@@ -248,7 +249,7 @@ def test_reading_a_stopped_run_makes_it_neither_live_nor_forget_its_stop(
     watched = request.getfixturevalue("seen")
     start(run, "saves", "writes")
     until(lambda: seen.read(str(run)) is not None, what="its command to be remembered")
-    assert stop_by_hand(str(run), who="ann@gpu-03", grace=20).how == "ended"
+    assert stop_by_hand(str(run), StopOrder(who="ann@gpu-03", grace=20)).how == "ended"
     until(lambda: watched.run().state is RunState.STOPPED, what="its stop on the screen")
     trained, shown = seen.read(str(run)), len(watched.snapshots)
     argv = [sys.executable, str(script), *option, str(run)]
@@ -276,7 +277,7 @@ def test_training_on_in_the_same_directory_is_known_by_what_it_writes(
     start(run, "saves", "writes")
     (first,) = find_processes([str(run)], {str(run): None})[str(run)]
     seen.write(remember(str(run), [first], None))  # type: ignore[arg-type]
-    assert stop_by_hand(str(run), grace=20).how == "ended"
+    assert stop_by_hand(str(run), StopOrder(grace=20)).how == "ended"
     for entry in run.iterdir():
         os.utime(entry, (time.time() - 60, time.time() - 60))
     ended = seen.read(str(run))
@@ -300,17 +301,17 @@ def test_a_program_of_several_trainings_is_not_stopped_for_one(run: Path, start:
     saves.save(other, 1)
     start(run, "writes", "writes-other", other)
     with pytest.raises(CannotStop, match=f"serves {other.name} too") as refused:
-        stop_by_hand(str(run), kill=True)
+        stop_by_hand(str(run), KILL)
     assert refused.value.hint == "Stop it where it was started"
 
 
 def test_who_was_not_shown_is_not_signalled(run: Path, start: Start) -> None:
     start(run, "writes")
     (shown,) = find_processes([str(run)], {str(run): None})[str(run)]
-    stop_by_hand(str(run), shown=[shown], kill=True)
+    stop_by_hand(str(run), KILL, shown=[shown])
     second = start(run, "writes")
     with pytest.raises(CannotStop, match="others now than those that were shown"):
-        stop_by_hand(str(run), shown=[shown], kill=True)
+        stop_by_hand(str(run), KILL, shown=[shown])
     assert second.poll() is None
 
 
@@ -327,7 +328,7 @@ def test_a_journal_that_cannot_be_written_is_a_question_of_its_own(run: Path, st
     with pytest.raises(CannotRecord, match="would look like a failure"):
         stop_by_hand(str(run))
     assert is_same_process(pid, start_ticks(pid) or 0)
-    outcome = stop_by_hand(str(run), unrecorded=True, grace=20)
+    outcome = stop_by_hand(str(run), StopOrder(unrecorded=True, grace=20))
     assert outcome.how == "ended" and outcome.unrecorded is not None
 
 
@@ -335,7 +336,7 @@ def test_a_journal_that_cannot_be_written_is_a_question_of_its_own(run: Path, st
 def test_another_users_training_is_refused_by_name(run: Path, start: Start) -> None:
     shell = start(run, "writes", "becomes-another")
     with pytest.raises(CannotStop, match=r"belongs to 12345, and a run that was started by hand is stopped by who"):
-        stop_by_hand(str(run), kill=True)
+        stop_by_hand(str(run), KILL)
     assert shell.poll() is None
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import slurm_state
+from lavender_tui.launch import StopOrder, slurm_state, stop, stop_order
 from lavender_tui.launch.fields import Foreign
 from lavender_tui.launch.record import LaunchRecord, ProcessId, describe_this_process, read_launch, write_launch
 from lavender_tui.launch.slurm_job import SlurmJob, job_of, surrounding_job
 from lavender_tui.launch.slurm_living import as_told, is_around_us, speaks_for, why_alive
 from lavender_tui.launch.slurm_state import from_json
-from lavender_tui.launch.stopping import CannotStop, stop
+from lavender_tui.launch.stop_order import CannotRecord, CannotStop, How
 from lavender_tui.model.job import Job, facts
 from lavender_tui.model.run import EndFacts, RunState
 from lavender_tui.model.state import RunFacts, decide_state
@@ -175,19 +175,33 @@ def test_a_record_that_a_stranger_wrote_cancels_no_job(record: LaunchRecord, que
 
 
 @pytest.mark.parametrize(
-    ("step", "signal", "words"),
+    ("step", "how", "words"),
     [
-        (None, False, "scancel 10"),
-        (None, True, "scancel --full --signal=TERM 10"),
-        ("0", True, "scancel --signal=TERM 10.0"),
+        (None, "kill", "scancel 10"),
+        (None, "graceful", "scancel --full --signal=TERM 10"),
+        ("0", "interrupt", "scancel --signal=INT 10.0"),
     ],
 )
-def test_what_scancel_is_told(record: LaunchRecord, queue: Path, step: str | None, signal: bool, words: str) -> None:
+def test_what_scancel_is_told(record: LaunchRecord, queue: Path, step: str | None, how: How, words: str) -> None:
     assert record.slurm is not None
     os.unlink(os.path.join(record.run_dir, "launch.json"))
     write_launch(record.run_dir, replace(record, slurm=replace(record.slurm, step=step)))
-    stop(record.run_dir, kill=not signal, wait=False)
+    stop(record.run_dir, StopOrder(how=how, wait=False))
     assert words in queue.read_text().splitlines()
+
+
+def test_a_job_is_told_without_a_record_only_where_that_is_the_order(
+    record: LaunchRecord, queue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stop_order, "write_stop", full)
+    with pytest.raises(CannotRecord, match="would look like a failure"):
+        stop(record.run_dir, StopOrder(wait=False))
+    assert "scancel" not in queue.read_text()
+    outcome = stop(record.run_dir, StopOrder(wait=False, unrecorded=True))
+    assert outcome.unrecorded == "No space left on device" and "scancel" in queue.read_text()
 
 
 def test_where_slurm_is_not_installed_a_run_is_judged_like_any_other(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +18,7 @@ from lavender_tui.model.text import clean
 from lavender_tui.tui.orderly import Orderly
 
 if TYPE_CHECKING:
-    from lavender_tui.launch.stopping import StopOutcome
+    from lavender_tui.launch.stop_order import How, StopOrder, StopOutcome
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.messages import StopEnded
 
@@ -53,6 +54,7 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             self.app.push_screen(StopBox(run, grace=self.lavender.grace_seconds), partial(self._stop_answered, run))
 
     def _stop_answered(self, run: Run, answer: str | None) -> None:
+        from lavender_tui.launch.stop_order import StopOrder
         from lavender_tui.tui.stop_choices import COPY, INTERRUPT, KILL, WITHDRAW, command_elsewhere
 
         if answer == COPY:
@@ -64,26 +66,23 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
         elif answer == WITHDRAW or answer in set(StopAt):
             self._request(run, answer)
         else:
-            self.notify(
-                clean(run.title, 80),
-                title={KILL: "Killing", INTERRUPT: "Interrupting"}.get(answer, "Stopping"),
-                markup=False,
-            )
-            self._stop(run, answer, False)
+            how: How = "kill" if answer == KILL else "interrupt" if answer == INTERRUPT else "graceful"
+            title = {"kill": "Killing", "interrupt": "Interrupting"}.get(how, "Stopping")
+            self.notify(clean(run.title, 80), title=title, markup=False)
+            self._stop(run, StopOrder(how=how, grace=self.lavender.grace_seconds))
 
-    def _stop(self, run: Run, how: str, unrecorded: bool) -> None:
+    def _stop(self, run: Run, order: StopOrder) -> None:
         """In a thread that nobody waits for: leaving the app changes nothing where a supervisor sees to the end."""
-        arguments = (run, how, unrecorded, self.lavender.grace_seconds)
-        threading.Thread(target=self._stop_and_wait, args=arguments, name="lavender-stop", daemon=True).start()
+        threading.Thread(target=self._stop_and_wait, args=(run, order), name="lavender-stop", daemon=True).start()
 
-    def _stop_and_wait(self, run: Run, how: str, unrecorded: bool, grace: float) -> None:
-        from lavender_tui.launch.stopping import CannotRecord
+    def _stop_and_wait(self, run: Run, order: StopOrder) -> None:
+        from lavender_tui.launch.stop_order import CannotRecord
         from lavender_tui.tui.messages import StopEnded
 
         try:
-            outcome = _carry_out(run, how, unrecorded, grace)
+            outcome = _carry_out(run, order)
         except CannotRecord as error:
-            self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=how))
+            self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=order))
         except (LavenderError, OSError) as error:
             self.post_message(StopEnded(run.key, str(error), is_error=True))
         else:
@@ -121,10 +120,10 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             self.notify(clean(message.words, 400), title=_TITLE, severity=severity, markup=False, timeout=_LONGER)
         self.lavender.feed.rescan_soon()
 
-    def _stop_unrecorded(self, path: str, how: str, yes: bool | None) -> None:
+    def _stop_unrecorded(self, path: str, order: StopOrder, yes: bool | None) -> None:
         run = next((one for one in self.lavender.runs if one.key == path), None)
         if yes and run is not None:
-            self._stop(run, how, True)
+            self._stop(run, replace(order, unrecorded=True))
         else:
             self.notify("It goes on", title="Not stopped", markup=False)
 
@@ -136,19 +135,16 @@ def why_not_stopped(run: Run) -> str:
     return f"nothing to stop: it is {run.state.value}, and no process of it is left"
 
 
-def _carry_out(run: Run, how: str, unrecorded: bool, grace: float) -> StopOutcome:
+def _carry_out(run: Run, order: StopOrder) -> StopOutcome:
     """Of what a run left over, and of one that was started by hand, only what the box has shown is signalled."""
     from lavender_tui.launch import stop
     from lavender_tui.launch.left_over import end_left_over
-    from lavender_tui.launch.stopping import is_ours
-    from lavender_tui.tui.stop_choices import INTERRUPT, KILL, needs_proof
+    from lavender_tui.launch.stop_order import is_ours
+    from lavender_tui.tui.stop_choices import needs_proof
     from lavender_tui.watch.hand import stop_by_hand
 
-    kill, interrupt = how == KILL, how == INTERRUPT
     if run.leftovers and not run.is_alive:
-        return end_left_over(run.path, run.leftovers, kill=kill, grace=grace)
+        return end_left_over(run.path, run.leftovers, kill=order.how == "kill", grace=order.grace)
     if needs_proof(run) and not is_ours(run.path):
-        return stop_by_hand(
-            run.path, shown=run.processes, kill=kill, interrupt=interrupt, grace=grace, unrecorded=unrecorded
-        )
-    return stop(run.path, kill=kill, interrupt=interrupt, grace=grace, unrecorded=unrecorded)
+        return stop_by_hand(run.path, order, shown=run.processes)
+    return stop(run.path, order)
