@@ -61,11 +61,11 @@ def test_a_file_overwritten_in_place_shows_its_new_content(tmp_path: Path, seen:
     watch(tmp_path)
     until(lambda: seen.whole() == [1])
     path.write_bytes(saves.as_bytes(save_count=1, ce_loss=1.25))
-    until(lambda: seen.run().newest.loss == 1.25, seconds=5)
+    until(lambda: [one.loss for one in seen.run().checkpoints] == [1.25], seconds=5)
     other = tmp_path / "elsewhere.bin"
     other.write_bytes(saves.as_bytes(save_count=1, ce_loss=0.5))
     os.replace(other, path)
-    until(lambda: seen.run().newest.loss == 0.5, seconds=5)
+    until(lambda: [one.loss for one in seen.run().checkpoints] == [0.5], seconds=5)
     path.unlink()
     until(lambda: seen.run().checkpoints == (), seconds=5)
 
