@@ -18,8 +18,8 @@ settings.register_profile("tests", derandomize=True, **_LIMITS)
 settings.register_profile("search", **_LIMITS)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
-# Under nohup, or behind an `&` in a script, they are ignored, and whatever the tests start would inherit that. A handler
-# of Python's isn't inherited.
+# Under nohup, or behind an `&` in a script, they are ignored, and whatever the tests start would inherit that. A
+# handler of Python's isn't inherited.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
