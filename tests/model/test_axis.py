@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lavender_tui.model.axis import labels, log_labels, log_ticks, ticks
@@ -49,6 +49,7 @@ def test_a_high_log_scale_has_more_of_them() -> None:
 
 
 @given(LIMITS, st.integers(1, 20), st.booleans())
+@example((7.061547683185314e16, 7.061547683185315e16), 5, False)
 def test_ticks_lie_within_and_are_few(limits: tuple[float, float], most: int, is_whole: bool) -> None:
     low, high = limits
     found = ticks(low, high, most, is_whole=is_whole)

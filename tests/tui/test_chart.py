@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lavender_tui.model.series import drawable
+from lavender_tui.model.curve_view import smoothed
+from lavender_tui.model.series import drawable, trend
 from lavender_tui.tui.widgets.chart import CURSOR, POINT, RESUME, SAVE, Chart, Line, marks_in_words, paint
+from lavender_tui.tui.widgets.curve import draw
 
 FALLING = tuple((float(step), 100.0 / step) for step in range(1, 101))
 
@@ -61,6 +67,52 @@ def test_one_point_is_seen() -> None:
 
 
 NUMBERS = st.floats(allow_nan=True) | st.integers(-(2**70), 2**70).map(float)
+
+
+GREATEST, LEAST = sys.float_info.max, math.ulp(0.0)
+EXTREMES = (0.0, -0.0, 1.0, LEAST, -LEAST, 2 * LEAST, 1e-308, 1e308, -1e308, GREATEST, -GREATEST, math.inf, -math.inf,
+            math.nan, 2.0**53, 1e300)  # fmt: skip
+
+
+def paint_whatever(points, *, is_log: bool, window=None, size: tuple[int, int] = (60, 14)) -> list[str]:
+    steps = tuple(x for x, _ in points)
+    chart = Chart(
+        (Line(tuple(points)), Line(tuple(points[:1]), "warn", "A")), is_log=is_log, window=window,
+        saves=steps, resumes=steps, cursor=points[0] if points else None, legend=(("a legend", ""),),
+    )  # fmt: skip
+    marks_in_words(chart)
+    lines = painted(chart, *size)
+    assert len(lines) <= size[1] and all(cell_len(line) <= size[0] for line in lines)
+    return lines
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_extremes_are_painted_or_left_out(is_log: bool) -> None:
+    """Each alone, and each pair as two steps, as two values, and as the ends of the window."""
+    for one in EXTREMES:
+        assert bool(paint_whatever([(1.0, one)], is_log=is_log)) == (math.isfinite(one) and (one > 0 or not is_log))
+        assert bool(paint_whatever([(one, 1.0)], is_log=is_log)) == math.isfinite(one)
+        assert len(trend([one] * 31)) == 10 * math.isfinite(one)
+        for other in EXTREMES:
+            low, high = sorted((one, other))
+            paint_whatever([(low, 1.0), (high, 2.0)], is_log=is_log)
+            paint_whatever([(1.0, one), (2.0, other)], is_log=is_log)
+            paint_whatever([(one, other), (other, one), (5.0, 5.0)], is_log=is_log, window=(low, high))
+            draw([(1, one), (2, other)], 20, 5)
+            trend([one, other] * 15)
+            smoothed([(1, one), (2, other)], 10)
+
+
+FLOATS = st.floats() | st.sampled_from(EXTREMES)
+
+
+@given(
+    st.lists(st.tuples(FLOATS, FLOATS), max_size=30), st.booleans(), st.none() | st.tuples(FLOATS, FLOATS),
+    st.integers(0, 90), st.integers(0, 30),
+)  # fmt: skip
+def test_any_floats_at_all_are_painted_or_left_out(points, is_log: bool, window, width: int, height: int) -> None:
+    paint_whatever(sorted(points), is_log=is_log, window=window, size=(width, height))
+    trend([y for _, y in points])
 
 
 @given(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from textual.strip import Strip
@@ -29,7 +29,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Finite points in order of steps; the `letter` stands at its end."""
+    """Points in order of steps; those that aren't finite are left out. The `letter` stands at its end."""
 
     points: Points
     ink: str = "accent"
@@ -40,7 +40,7 @@ class Line:
 class Chart:
     """What is drawn. `window` is the steps that are shown, None for all of them.
 
-    `saves` and `resumes` are steps, `cursor` the point that is read off. With `is_log` all values are above 0.
+    `saves` and `resumes` are steps, `cursor` the point that is read off. With `is_log` only values above 0 are drawn.
     """
 
     lines: tuple[Line, ...]
@@ -56,13 +56,26 @@ class Chart:
     def across(self) -> tuple[float, float]:
         """The first and the last step; a lone one stands between its neighbours."""
         steps = [x for line in self.lines for x, _ in line.points]
-        low, high = self.window or (min(steps), max(steps))
+        low, high = self.window or (min(steps, default=0.0), max(steps, default=0.0))
         return (low, high) if high > low else (low - 1, high + 1)
 
     @property
     def up(self) -> tuple[float, float]:
         values = [y for line in self.lines for _, y in line.points]
-        return roomy(min(values), max(values))
+        low, high = roomy(min(values), max(values))
+        return (min(values), max(values)) if self.is_log and low <= 0 else (low, high)
+
+    @property
+    def drawable(self) -> Chart:
+        """Without the points and the cursor that have no place on its axes."""
+        lines = tuple(replace(line, points=tuple(filter(self._has_place, line.points))) for line in self.lines)
+        cursor = self.cursor if self.cursor is not None and self._has_place(self.cursor) else None
+        window = self.window if self.window is not None and all(map(math.isfinite, self.window)) else None
+        return replace(self, lines=lines, cursor=cursor, window=window)
+
+    def _has_place(self, point: tuple[float, float]) -> bool:
+        x, y = point
+        return math.isfinite(x) and math.isfinite(y) and (y > 0 or not self.is_log)
 
 
 class Canvas:
@@ -90,6 +103,7 @@ class Canvas:
 
 def paint(chart: Chart, width: int, height: int) -> list[list[Span]]:
     """The chart on at most `height` lines of `width` cells; nothing where there is nothing to draw, or no room."""
+    chart = chart.drawable
     has_legend = bool(chart.legend) and height >= _LEGEND_FROM
     rows = height - _BELOW - has_legend
     if rows < 2 or width < 20 or not any(line.points for line in chart.lines):

@@ -62,10 +62,11 @@ def sign(cell: int) -> str:
 
 
 def scale(value: float, low: float, high: float, most: int) -> int:
-    """0..most; halves first, so that a span near the largest float doesn't overflow."""
+    """0..most, what lies beyond at that end; halves first, so that a span near the largest float doesn't overflow."""
     span = high / 2 - low / 2
     if span <= 0:
         return most // 2
+    value = max(low, min(high, value))
     return max(0, min(most, round((value / 2 - low / 2) / span * most)))
 
 
