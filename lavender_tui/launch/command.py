@@ -135,26 +135,16 @@ def build(
         source, backend, world_size, run_dir, values, grace=grace, environ=environ, cores=cores, run_id=run_id,
         attempt=attempt, hosts=hosts,
     )  # fmt: skip
-    env = {
-        "PYTHONUNBUFFERED": "1",
-        **source.remembered,
-        **fitted.engine.environment(fitted.command, fitted.topology),
-        **fitted.env,
-        RUN_ID: run_id,
-        RUN_DIR: run_dir,
-    }
+    engine, topology = fitted.engine, fitted.topology
+    env = {"PYTHONUNBUFFERED": "1", **source.remembered, **engine.environment(fitted.command, topology), **fitted.env}
+    env |= {RUN_ID: run_id, RUN_DIR: run_dir}
     if plan_path is not None:
         env[RESUME_PLAN] = plan_path
-    launch = Launch(
-        backend=fitted.engine.NAME,
-        argv=fitted.engine.argv(fitted.command, fitted.topology),
-        cwd=source.cwd,
-        env=env,
-    )
-    if fitted.engine is not slurm:
+    launch = Launch(backend=engine.NAME, argv=engine.argv(fitted.command, topology), cwd=source.cwd, env=env)
+    if engine is not slurm:
         return launch
-    script = slurm.script(fitted.command, fitted.topology, env, source.cwd)
-    return replace(launch, script=script, max_restarts=fitted.topology.max_restarts)
+    script = slurm.script(fitted.command, topology, env, source.cwd)
+    return replace(launch, script=script, max_restarts=topology.max_restarts)
 
 
 def notes(
