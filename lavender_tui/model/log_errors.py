@@ -69,6 +69,11 @@ _PEER_GONE = re.compile(
     r"ncclRemoteError|remote process exited|NCCL communicator .*abort|recvValue failed|sendBytes failed|"
     r"failed to recv, got 0 bytes|Application timeout caused pair closure"
 )
+# How a process goes that a thread of a library ends; a fault of memory is another matter, whatever came before.
+_ABORT = re.compile(
+    r"terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating)|^Aborted\b|\(SIGABRT\)|core dumped"
+)
+_AFTERMATH_BYTES, _AFTERMATH_ERRORS = 1 << 16, 1000  # so near behind the exception
 _OF_A_GROUP = re.compile(r"gloo|nccl|NCCL|c10d|TCPStore|DistBackendError|DistNetworkError|DistStoreError|ProcessGroup")
 _NO_LEVEL = re.compile(r"\b(?:no|0|zero|without|NO)\s+(?:\w+\s+)?(?:errors?|ERRORS?)\b")
 
@@ -246,14 +251,45 @@ def kind_of(body: str) -> Kind | None:
     return None
 
 
+def is_aftermath(errors: Sequence[ErrorBlock], at: int) -> bool:
+    """Did that one of a file's errors, in their order, only happen on the way out? What a library's threads abort with
+    after an exception of their own process is not why it ended."""
+    one = errors[at]
+    if one.kind is not Kind.CRASH or not _ABORT.search(one.head):
+        return False
+    return any(
+        before.kind is Kind.TRACEBACK
+        and one.start - before.end < _AFTERMATH_BYTES
+        and (one.mark.startswith(before.mark) or before.mark.startswith(one.mark))
+        for before in errors[max(0, at - _AFTERMATH_ERRORS) : at]
+    )
+
+
+def reasons_in(errors: Sequence[ErrorBlock]) -> list[ErrorBlock]:
+    """Those of a file's errors, in their order, that neither another rank's end, nor its own, nor torchrun made."""
+    return [
+        one
+        for at, one in enumerate(errors)
+        if not one.is_consequence and one.kind is not Kind.TORCHRUN and not is_aftermath(errors, at)
+    ]
+
+
 def cause_of(errors: Sequence[ErrorBlock]) -> ErrorBlock | None:
-    """The one to be named first, of those of a file in their order: the first that isn't what another rank's end did.
+    """The one to be named first, of those of a file in their order: the first that isn't what some end did.
 
     Where all of them are, torchrun's report, which names the rank that went first; without one the first of all.
     """
-    own = [one for one in errors if not one.is_consequence and one.kind is not Kind.TORCHRUN]
     reports = [one for one in errors if one.kind is Kind.TORCHRUN and one.head.startswith("torchrun: rank ")]
-    return next(iter([*own, *reports, *errors]), None)
+    return next(iter([*reasons_in(errors), *reports, *errors]), None)
+
+
+def last_reason(errors: Sequence[ErrorBlock], exception: str | None = None) -> ErrorBlock | None:
+    """The one that matters most at the end of a file: what is known to have ended the run, where `exception` is that;
+    else the last that isn't what some end did; where all are, the one that says which rank went first."""
+    own = reasons_in(errors)
+    told = (exception or "").removesuffix("…")
+    known = [one for one in own if told and " ".join(one.head.split()).startswith(told)]
+    return known[-1] if known else own[-1] if own else cause_of(errors)
 
 
 def summary(count: int, first: str, *, is_whole: bool = True) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lavender_tui.model.log_errors import cause_of
+from lavender_tui.model.log_errors import cause_of, last_reason
 from lavender_tui.tui.messages import LogCounted, LogFound, LogSought, LogSurveyed
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lavender_tui.logs.survey import Count, Survey
 
 SURVEYED_UNASKED = 1 << 30  # a longer file is gone through only when its errors or lines are asked for
+_END_BYTES = 4 << 20  # the end of a log, whose errors are all looked at
 _TOLD_SECONDS = 0.2
 _POLL_SECONDS = 1.0
 _QUIET_SECONDS = 2.0  # a file that hasn't grown for so long: the traceback at its end is whole
@@ -29,13 +30,16 @@ _QUIET_SECONDS = 2.0  # a file that hasn't grown for so long: the traceback at i
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Look for the query's words, without a query for errors, from `origin` on; or for a line by its number."""
+    """Look for the query's words, without a query for errors, from `origin` on; or for a line by its number; or, with
+    `reason_of_end`, for the error that matters most at the file's end, `exception` if that is known to be the one."""
 
     number: int
     query: Query | None = None
     origin: int = 0
     forward: bool = True
     line: int | None = None
+    reason_of_end: bool = False
+    exception: str | None = None
 
 
 class LogHunter:
@@ -118,7 +122,10 @@ class LogHunter:
             return False
         order = self._order
         if order is not None:
-            self._seek(order) if order.line is None else self._seek_line(order, order.line)
+            if order.reason_of_end:
+                self._seek_reason(order)
+            else:
+                self._seek(order) if order.line is None else self._seek_line(order, order.line)
             return True
         return self._go_on_counting() or self._go_on_surveying() or self._look_at_file()
 
@@ -149,6 +156,25 @@ class LogHunter:
         error = found.hit if order.query is None else None
         line = self._line_of(found.hit.start if error is None else error.last_line)  # type: ignore[union-attr]
         self._post(LogFound(self._session, order.number, found.hit.start, found.wrapped, error, line))  # type: ignore[arg-type]
+
+    def _seek_reason(self, order: Order) -> None:
+        """Among the errors of the last megabytes; where none are there, the last of all."""
+        from lavender_tui.logs.errors import Errors
+        from lavender_tui.logs.pager import PAGE
+
+        pager = self._pager
+        assert pager is not None
+        end = -(-pager.size // PAGE) * PAGE
+        reason = last_reason(Errors(pager).between(max(0, end - _END_BYTES), end), order.exception)
+        if self._order is not order:
+            return
+        if reason is None:
+            self._order = replace(order, origin=pager.size, forward=False)
+            self._seek(self._order)
+        else:
+            self._order = None
+            line = self._line_of(reason.last_line)
+            self._post(LogFound(self._session, order.number, reason.start, False, reason, line))
 
     def _seek_line(self, order: Order, line: int) -> None:
         survey, pager = self._survey, self._pager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from lavender_tui.logs.errors import feed
-from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder, Kind, cause_of, kind_of, summary
+from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder, Kind, cause_of, kind_of, last_reason, summary
 
 TOP = "Traceback (most recent call last):"
 CHAINED = """\
@@ -206,3 +207,62 @@ def test_the_cause_is_named_before_its_consequences() -> None:
     assert cause_of([gone, report]) is report
     assert cause_of([gone]) is gone
     assert cause_of([]) is None
+
+
+def found_in(lines: Sequence[str]) -> list[ErrorBlock]:
+    finder, found, at = ErrorFinder(), [], 0
+    for line in lines:
+        found += finder.feed(at, line, len(line) + 1)
+        at += len(line) + 1
+    return sorted([*found, *finder.finish()], key=lambda one: one.start)
+
+
+FRAME = '  File "train.py", line 6, in <module>'
+BOOM = [f"[default1]:[rank1]: {line}" for line in (TOP, FRAME, "ValueError: boom: the data is broken")]
+GONE = [
+    f"[default0]:[rank0]: {line}"
+    for line in (TOP, FRAME, "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:5")
+]
+
+
+def abort(rank: int) -> list[str]:
+    """As the process goes after its exception, of what a thread of gloo threw meanwhile."""
+    return [
+        f"[default{rank}]:{line}"
+        for line in (
+            "terminate called after throwing an instance of 'gloo::EnforceNotMet'",
+            "  what():  [enforce fail at pair.cc:253] false. unexpected state",
+            "Fatal Python error: Aborted",
+            "Thread 0x00007f5 (most recent call first):",
+            "  <no Python frame>",
+        )
+    ]
+
+
+@pytest.mark.parametrize("lines", [[*BOOM, *GONE, *abort(1), *abort(0)], [*GONE, *BOOM, *abort(0), *abort(1)]])
+def test_what_an_exception_left_to_abort_is_no_reason(lines: list[str]) -> None:
+    errors = found_in(lines)
+    reason = last_reason(errors)
+    assert reason is not None and reason.words == "rank 1: ValueError: boom: the data is broken"
+    assert cause_of(errors) is reason and len([one for one in errors if one.kind is Kind.CRASH]) >= 2
+    own = [line.partition("[rank1]: ")[2] or line.partition(":")[2] for line in (*BOOM, *abort(1))]
+    alone = last_reason(found_in(own))  # as in the rank's own file
+    assert alone is not None and alone.head == "ValueError: boom: the data is broken"
+
+
+def test_an_abort_without_an_exception_before_it_and_a_fault_of_memory_are_reasons() -> None:
+    assert (last_reason(found_in(abort(1))) or found_in(BOOM)[0]).head == "Fatal Python error: Aborted"
+    other = last_reason(found_in([*GONE, *abort(1)]))  # of another rank
+    assert other is not None and other.rank == 1
+    fault = last_reason(found_in([*BOOM, "[default1]:Fatal Python error: Segmentation fault"]))
+    assert fault is not None and fault.kind is Kind.CRASH
+    much_later = last_reason(found_in([*BOOM, *["[default1]:step"] * 10_000, *abort(1)]))
+    assert much_later is not None and much_later.head == "Fatal Python error: Aborted"
+
+
+def test_what_is_known_to_have_ended_the_run_comes_first() -> None:
+    errors = found_in([*BOOM, "[default1]:[rank1]: again", *BOOM, *GONE, "[default0]:RuntimeError: on the way out"])
+    assert (last_reason(errors) or errors[0]).head == "RuntimeError: on the way out"
+    assert last_reason(errors, "ValueError: boom: the data…") is errors[1]
+    assert last_reason(errors, "KeyError: 'none of them'") is errors[-1]
+    assert last_reason([], "x") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,27 @@ async def test_the_list_leads_to_the_traceback_that_ended_the_run(play: Play, ro
         await press(pilot, "e")
         await until_shown(pilot, "▶RuntimeError: boom")
         assert "rank 1 stderr" in lines_of(pilot.app)[0]
+
+
+ABORT = ("terminate called after throwing an instance of 'gloo::EnforceNotMet'", "Fatal Python error: Aborted")
+
+
+async def test_the_exception_comes_before_what_aborted_after_it_and_e_goes_on(play: Play, root: Path) -> None:
+    """At once, before the file was surveyed, and after that."""
+    log = root / FAILED / "train.log"
+    log.write_text("\n".join([*TRACEBACK, *(f"[default1]:{line}" for line in ABORT), "the end"]) + "\n")
+    async with play(root) as pilot:
+        await pilot.press("l", "e")
+        await until(pilot, lambda: re.search("error(?: 1 of 3)?: rank 1: RuntimeError: boom", text_of(pilot.app)))
+        await press(pilot, "escape")
+        await press(pilot, "l")
+        await until_shown(pilot, "3 errors, first: rank 1: RuntimeError: boom")
+        await press(pilot, "e")
+        await until_shown(pilot, "error 1 of 3: rank 1: RuntimeError: boom")
+        await press(pilot, "e")
+        await until_shown(pilot, "error 2 of 3: rank 1: terminate called")
+        await press(pilot, "e")
+        await until_shown(pilot, "error 3 of 3: rank 1: Fatal Python error: Aborted")
 
 
 async def test_a_bar_changes_where_it_stands(play: Play, root: Path) -> None:

@@ -90,6 +90,11 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
             self._open()
         self._show()
 
+    @property
+    def known_exception(self) -> str | None:
+        failure = self._run.end.failure if self._run.end is not None else None
+        return failure.exception if failure is not None else None
+
     def _failed_in(self) -> str | None:
         """The file with the traceback that ended the run."""
         failure = self._run.end.failure if self._run.end is not None else None

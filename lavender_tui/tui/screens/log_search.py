@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from lavender_tui.logs.search import Query
 from lavender_tui.logs.survey import Survey
-from lavender_tui.model.log_errors import ErrorBlock, Kind, cause_of
+from lavender_tui.model.log_errors import ErrorBlock, last_reason
 from lavender_tui.model.text import clean
 from lavender_tui.tui import log_words
 from lavender_tui.tui.log_hunter import SURVEYED_UNASKED, LogHunter, Order
@@ -56,6 +56,11 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
     def survey(self) -> Survey | None:
         """Of this file; None until something of it is known."""
         return self._surveyed.survey if self._surveyed is not None else None
+
+    @property
+    def known_exception(self) -> str | None:
+        """The last line of the traceback that is known to have ended the run."""
+        return None
 
     def begin_session(self) -> None:
         """Another file, or the same anew: what was found counts no more; what is searched for stays."""
@@ -160,16 +165,18 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             if not errors:
                 self._say("no error in this file")
                 return
-            index, wrapped = _chosen(errors, self._at_error, view.top_offset, forward, is_first)
+            if is_first and (reason := last_reason(errors, self.known_exception)) is not None:
+                index, wrapped = errors.index(reason), False
+            else:
+                index, wrapped = _chosen(errors, self._at_error, view.top_offset, forward)
             self._show_error(errors[index], wrapped, f" {index + 1} of {len(errors)}")
             return
-        at = self._at_error.start if self._at_error is not None else view.top_offset
-        self._seek(
-            None,
-            view.file_size if is_first else at,
-            forward=forward and not is_first,
-            words="looking for an error",
-        )
+        words = "looking for an error"
+        if is_first:
+            self._begin(Order(self._order + 1, reason_of_end=True, exception=self.known_exception), words)
+        else:
+            at = self._at_error.start if self._at_error is not None else view.top_offset
+            self._seek(None, at, forward=forward, words=words)
 
     def _all_errors(self) -> list[ErrorBlock] | None:
         """Every error of the file; None where not all are known, and one has to look."""
@@ -309,15 +316,8 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         return counted or log_words.error_words(self._surveyed, self.view.file_size > SURVEYED_UNASKED)
 
 
-def _chosen(
-    errors: list[ErrorBlock], at: ErrorBlock | None, top: int, forward: bool, is_first: bool
-) -> tuple[int, bool]:
-    """(index, did it go beyond an end): the next or the one before; at first the last that is no consequence of another
-    rank's end and isn't torchrun's own; where all are, the one that says which rank went first."""
-    if is_first:
-        own = [at for at, one in enumerate(errors) if one.kind is not Kind.TORCHRUN and not one.is_consequence]
-        cause = cause_of(errors)
-        return (own[-1] if own or cause is None else errors.index(cause)), False
+def _chosen(errors: list[ErrorBlock], at: ErrorBlock | None, top: int, forward: bool) -> tuple[int, bool]:
+    """(index, did it go beyond an end): the next or the one before."""
     starts = [one.start for one in errors]
     here = at.start if at is not None else top
     index = bisect_left(starts, here + 1 if forward and at is not None else here)
