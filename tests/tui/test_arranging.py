@@ -233,13 +233,13 @@ async def test_the_rows_before_stand_until_the_new_ones_are_whole(gate: Gate) ->
         screen.view = View(sorting=gate.sorting())
         await until(pilot, gate.is_reached.is_set, "the thread at work")
         await press(pilot, "j", "k", "space")
-        assert list(table.keys) == before and "RUN↓" in text_of(pilot.app), "neither rows nor arrow have changed"
+        assert list(table.keys) == before and "RUN ↓" in text_of(pilot.app), "neither rows nor arrow have changed"
         assert chosen in screen.marked and table.cursor_index == 3
         gate.open()
         await until(pilot, lambda: list(table.keys) != before, "the new order")
         assert list(table.keys) == [one.key for one in sorted(runs, key=lambda one: one.world_size or 0)]
         assert table.cursor_key == before[3], "the cursor stays on its run"
-        await until(pilot, lambda: "RUN↓" not in text_of(pilot.app), "the arrow in its new place")
+        await until(pilot, lambda: "RUN ↓" not in text_of(pilot.app), "the arrow in its new place")
 
 
 async def test_a_filter_typed_while_rows_are_put_in_order(gate: Gate) -> None:

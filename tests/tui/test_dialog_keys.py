@@ -105,7 +105,7 @@ PLACES = {
         {"escape": gone("2 log files"), "down,pagedown": ANY, "up,pageup": Try((), way=("down",))}, is_long=False,
     ),
     "rows": Place(
-        LineTable, (), "RUN↓",
+        LineTable, (), "RUN ↓",
         {
             "down,j,pagedown,ctrl+d,end,G": gone(f"▌▾ {FAILED}"),
             "up,k": Try((), seen=f"▌▾ {FAILED}", way=("j",)),
@@ -207,7 +207,7 @@ async def test_every_key_of_it_works(play: Play, playground: Path, place: str) -
 async def _try(pilot: Pilot[Any], root: Path, place: Place, key: str, one: Try) -> None:
     pilot.app.screen.go_to_run(str(root / place.run))
     await pilot.pause()
-    await _until_there(pilot, "RUN↓", key)
+    await _until_there(pilot, "RUN ↓", key)
     await press(pilot, *place.way)
     await _until_there(pilot, place.there, key)
     await press(pilot, *one.way)

@@ -49,7 +49,7 @@ class Try:
 
 # How one comes to each place from the list, and what shows that it is there.
 PLACES: dict[str, tuple[tuple[str, ...], str]] = {
-    LIST: ((), "RUN↓"),
+    LIST: ((), "RUN ↓"),
     RUN: (("enter",), r"\[1 Overview\]"),
     RESUME: (("r",), "checks passed|can't be launched"),
     LOG: (("l",), f"line {LINES} "),
@@ -89,8 +89,8 @@ TRIES: dict[tuple[str, str], Try] = {
     ("run.log", RUN): Try(("l",), "following"),
     ("list.open", LIST): Try(("enter",), r"\[1 Overview\]"),
     ("list.filter", LIST): Try(("slash",), "tab completes"),
-    ("list.sort", LIST): Try(("s",), "STATE↑"),
-    ("list.reverse", LIST): Try(("S",), "RUN↑"),
+    ("list.sort", LIST): Try(("s",), "STATE ↑"),
+    ("list.reverse", LIST): Try(("S",), "RUN ↑"),
     ("list.mark", LIST): Try(("space",), "◆"),
     ("list.compare", LIST): Try(("c",), "compare  2 runs", way=("space", "space"), ready="◆"),
     ("list.disk", LIST): Try(("D",), "of checkpoints"),
@@ -207,7 +207,7 @@ async def _try(pilot: Pilot[Any], root: Path, key_id: str, place: str, one: Try)
     pilot.app.screen.go_to_run(str(root / one.run))
     await pilot.pause()
     way, there = PLACES[place]
-    await _until_there(pilot, "RUN↓", key_id)
+    await _until_there(pilot, "RUN ↓", key_id)
     await press(pilot, *way)
     await _until_there(pilot, there, key_id)
     await press(pilot, *one.way)
@@ -277,12 +277,12 @@ async def test_clicks_on_rows_titles_and_tabs(play: Play, playground: Path) -> N
         row = next(y for y, line in enumerate(lines_of(pilot.app)) if FAILED in line)
         await pilot.click(None, offset=(8, row))
         assert table.cursor_key == str(playground / FAILED)
-        top = next(y for y, line in enumerate(lines_of(pilot.app)) if "RUN↓" in line)
+        top = next(y for y, line in enumerate(lines_of(pilot.app)) if "RUN ↓" in line)
         title = lines_of(pilot.app)[top].index("LOSS")
         await pilot.click(None, offset=(title + 1, top))
-        await until_shown(pilot, "LOSS↑")
+        await until_shown(pilot, "LOSS ↑")
         await pilot.click(None, offset=(title + 1, top))
-        await until_shown(pilot, "LOSS↓")
+        await until_shown(pilot, "LOSS ↓")
         at = list(table.keys).index(str(playground / FAILED))
         await pilot.click(None, offset=(8, top + 1 + at), times=2)
         await until_shown(pilot, "[1 Overview]")

@@ -13,12 +13,12 @@ from textual.app import App, ComposeResult
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.feed import RunsChanged
-from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.listing import SORTINGS, ListRow, View
 from lavender_tui.tui.screens.ask import AskName
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import Look
 from lavender_tui.tui.widgets.line_table import Cell
-from lavender_tui.tui.widgets.run_table import RunTable
+from lavender_tui.tui.widgets.run_table import KNOWN, RunTable
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -45,11 +45,11 @@ async def test_every_run_is_listed_with_its_state(play: Play, root: Path, size: 
 async def test_small_screens_drop_columns_and_cut_no_title(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         head = next(line for line in lines_of(pilot.app) if "STATE" in line)
-        assert head.split() == ["RUN↓", "STATE", "EPOCH", "SAVES", "LOSS", "SAVED"]
+        assert head.split() == ["RUN", "↓", "STATE", "EPOCH", "SAVES", "LOSS", "SAVED"]
         await pilot.resize_terminal(200, 60)
         await until_shown(pilot, "WHY")
         head = next(line for line in lines_of(pilot.app) if "STATE" in line)
-        assert " ".join(head.split()) == "RUN↓ STATE STAGE EPOCH SAVES LOSS TREND SAVED LEFT WORLD PID WHY"
+        assert " ".join(head.split()) == "RUN ↓ STATE STAGE EPOCH SAVES LOSS TREND SAVED LEFT WORLD PID WHY"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (200, 2), (3, 100), (40, 10), (300, 60)], ids=str)
@@ -115,15 +115,27 @@ async def test_sorting_keeps_the_choice_and_marks_the_column(play: Play, root: P
     async with play(root) as pilot:
         under = table(pilot).cursor_key
         await press(pilot, "s")
-        assert any("STATE↑" in line for line in lines_of(pilot.app))
+        assert any("STATE ↑" in line for line in lines_of(pilot.app))
         await press(pilot, "s", "s", "s", "s")
-        assert any("LOSS↑" in line for line in lines_of(pilot.app))
+        assert any("LOSS ↑" in line for line in lines_of(pilot.app))
         order = [key.rsplit("/", 1)[-1] for key in table(pilot).keys]
         assert order[0] == "run-2026-04-20_22-41-55" and order[-1] == "run-2026-04-18_08-00-00"
         await press(pilot, "S")
-        assert any("LOSS↓" in line for line in lines_of(pilot.app))
+        assert any("LOSS ↓" in line for line in lines_of(pilot.app))
         assert [key.rsplit("/", 1)[-1] for key in table(pilot).keys][-1] == "run-2026-04-18_08-00-00", "unknown: last"
         assert table(pilot).cursor_key == under
+
+
+@pytest.mark.parametrize("marks", ["↓↑", "v^"], ids=["usual", "ascii"])
+async def test_every_sorted_column_is_seen_with_a_mark_apart(play: Play, root: Path, marks: str) -> None:
+    async with play(root, size=SMALL, look=Look(columns=KNOWN, ascii=marks.isascii())) as pilot:
+        for size in (SMALL, (60, 20), LARGE):
+            await pilot.resize_terminal(*size)
+            for sorting in SORTINGS:
+                title = next(column.title for column in table(pilot).columns() if column.key == sorting.column)
+                for is_reversed in (False, True):
+                    pilot.app.screen.view = View(sorting=sorting, is_reversed=is_reversed)
+                    await until_shown(pilot, f"{title} {marks[sorting.newest_first == is_reversed]}")
 
 
 async def test_filter_by_text_pattern_and_its_inverse(play: Play, root: Path) -> None:
@@ -184,9 +196,9 @@ async def test_views_are_saved_and_gone_through(play: Play, root: Path, monkeypa
 async def test_columns_come_from_the_settings_in_their_order(play: Play, root: Path) -> None:
     async with play(root, look=Look(columns=("loss", "state", "step", "no such", "host"))) as pilot:
         head = next(line for line in lines_of(pilot.app) if "RUN" in line)
-        assert head.split()[1:] == ["LOSS", "STATE", "STEP", "HOST"]
+        assert head.split() == ["RUN", "↓", "LOSS", "STATE", "STEP", "HOST"]
         await press(pilot, "s")
-        assert any("LOSS↑" in line for line in lines_of(pilot.app))
+        assert any("LOSS ↑" in line for line in lines_of(pilot.app))
 
 
 @pytest.mark.parametrize("size", [SMALL, (120, 40)], ids=str)

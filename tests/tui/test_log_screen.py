@@ -123,7 +123,7 @@ async def test_its_tabs_lead_to_the_runs_page_and_esc_to_where_one_came_from(pla
     (run / "train.log").write_text("hello\n")
     async with play(root, size=SMALL) as pilot:
         pilot.app.screen.go_to_run(str(run))
-        for way, back in ((("enter", "2", "6"), "[2 Checkpoints]"), (("escape", "l"), "RUN↓")):
+        for way, back in ((("enter", "2", "6"), "[2 Checkpoints]"), (("escape", "l"), "RUN ↓")):
             await press(pilot, *way)
             await until_shown(pilot, "[6 Log]")
             await press(pilot, "6", "escape")
@@ -136,7 +136,7 @@ async def test_its_tabs_lead_to_the_runs_page_and_esc_to_where_one_came_from(pla
                 await until_shown(pilot, f"[{number} {name}]")
                 assert len(pilot.app.screen_stack) == 2
                 await press(pilot, "escape")
-                await until_shown(pilot, "RUN↓")
+                await until_shown(pilot, "RUN ↓")
 
 
 async def test_a_tab_is_clicked_in_the_log(play: Play, root: Path) -> None:

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from lavender_tui.model.text import clean
 from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.widgets.lines import Prose
 
 if TYPE_CHECKING:
     from textual.widgets import Input
@@ -50,9 +51,9 @@ class Ask(Orderly, ModalScreen["bool | None"]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
-            yield Static(Text(self._question, style="bold"), markup=False)
+            yield Prose(self._question, classes="question")
             if self._detail:
-                yield Static(Text(self._detail), classes="detail", markup=False)
+                yield Prose(self._detail, classes="detail")
             if self._listing:
                 yield Static(Text(self._listing, no_wrap=True, overflow="ellipsis"), classes="detail", markup=False)
             yield Static(Text(f"n  {self._no}   (enter)\ny  {self._yes}"), classes="answers", markup=False)
@@ -82,8 +83,8 @@ class AskName(Orderly, ModalScreen["str | None"]):
         from textual.widgets import Input
 
         with Vertical(id="box"):
-            yield Static(Text(self._question, style="bold"), markup=False)
-            yield Static(Text(self._detail), classes="detail", markup=False)
+            yield Prose(self._question, classes="question")
+            yield Prose(self._detail, classes="detail")
             yield Input(placeholder=self._placeholder, compact=True, max_length=40)
             yield Static(Text(f"enter {self._does}   esc back"), classes="answers", markup=False)
 
@@ -118,9 +119,9 @@ class Document(Orderly, ModalScreen[None]):
         from textual.containers import VerticalScroll
 
         with Vertical(id="box", classes="document"):
-            yield Static(Text(self._title, style="bold"), markup=False)
+            yield Prose(self._title, classes="question")
             with VerticalScroll():
-                yield Static(Text("\n".join(clean(line) for line in self._words.split("\n"))), markup=False)
+                yield Prose("\n".join(clean(line) for line in self._words.split("\n")))
             yield Static(Text("esc back   c copy   j k scroll"), classes="answers", markup=False)
 
     def on_mount(self) -> None:

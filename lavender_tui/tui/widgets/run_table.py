@@ -20,6 +20,8 @@ from lavender_tui.tui.widgets.line_table import GAP, Cell, Column, LineTable
 
 _NAME_LEAST, _NAME_USUAL, _NAME_MOST = 12, 26, 60
 _TREND_WIDTH, _TREND_KEEP = 10, 55
+_MARK = 2  # cells of the mark of the sorted column, which stands apart: an arrow in ASCII looks like a letter
+_KEEP_SORTED = 98  # after the name and the state, before all else
 _MOST_LASTING = 1_000  # lines of which what they say is kept
 _ALIVE = (RunState.RUNNING, RunState.STALLED)
 
@@ -48,11 +50,18 @@ KNOWN = tuple(column.key for column in _COLUMNS)
 
 
 @cache
-def _chosen(wanted: tuple[str, ...], age_width: int) -> tuple[Column, ...]:
-    """The columns beside the name, in the order that is wanted; those of ages `age_width` cells wide."""
+def _chosen(wanted: tuple[str, ...], age_width: int, sorted_by: str) -> tuple[Column, ...]:
+    """The columns beside the name, in the order that is wanted; those of ages `age_width` cells wide.
+
+    The one that is sorted by is kept longest, wide enough for its title and the mark behind it.
+    """
     named = {column.key: column for column in _COLUMNS}
     chosen = [named[key] for key in dict.fromkeys(wanted) if key in named]
-    return tuple(replace(one, width=age_width) if one.key in ("saved", "started") else one for one in chosen)
+    chosen = [replace(one, width=age_width) if one.key in ("saved", "started") else one for one in chosen]
+    return tuple(
+        replace(one, width=max(one.width, len(one.title) + _MARK), keep=_KEEP_SORTED) if one.key == sorted_by else one
+        for one in chosen
+    )
 
 
 class RunTable(LineTable):
@@ -68,7 +77,7 @@ class RunTable(LineTable):
         self._marked: frozenset[str] = frozenset()
         self._name_width = _NAME_USUAL
         self._wanted = tuple(wanted)
-        self._fixed = _chosen(self._wanted, ages.AGE_WIDTH)
+        self._fixed = _chosen(self._wanted, ages.AGE_WIDTH, self._view.sorting.column)
         self._lasting: dict[str, tuple[ListRow, bool, Mapping[str, Cell]]] = {}
 
     def set_rows(self, rows: list[ListRow], view: View, marked: frozenset[str] = frozenset()) -> None:
@@ -83,7 +92,8 @@ class RunTable(LineTable):
             self.refresh_head()
         if arranged.rows:  # where a filter leaves none the columns stay where they are
             self._name_width = max(_NAME_LEAST, min(_NAME_MOST, arranged.name_width))
-        self._fixed = _chosen(self._wanted, ages.CLOCK_WIDTH if arranged.has_odd_ages else ages.AGE_WIDTH)
+        age_width = ages.CLOCK_WIDTH if arranged.has_odd_ages else ages.AGE_WIDTH
+        self._fixed = _chosen(self._wanted, age_width, view.sorting.column)
         self.set_keys(arranged.keys, arranged.places)
 
     def change_runs(self, changed: Mapping[str, Run]) -> bool:
@@ -124,7 +134,7 @@ class RunTable(LineTable):
 
     def title(self, column: Column) -> Cell:
         is_sorted = column.key == self._view.sorting.column
-        arrow = ("↑" if self._view.points_up else "↓") if is_sorted else ""
+        arrow = (" ↑" if self._view.points_up else " ↓") if is_sorted else ""
         indent = "  " if column.key == "name" else ""
         return Cell(f"{indent}{column.title}{arrow}", "accent" if is_sorted else "title")
 
