@@ -31,6 +31,12 @@ def directories(run_dir: str) -> list[tuple[int, str]]:
     return [(number, os.path.join(run_dir, name)) for number, name in sorted(found)]
 
 
+def of_ranks(path: str) -> int | None:
+    """The node of a path below the directory of the ranks' files, where the agents of several nodes share it."""
+    found = re.fullmatch(r"node-([0-9]{1,6})", path.split(os.sep, 1)[0])
+    return int(found[1]) if found else None
+
+
 def others(run_dir: str, own: str) -> list[tuple[str, str]]:
     """(name, directory) of every node but the one whose directory is `own`: "node 0" is the run's own."""
     every = [(0, run_dir), *directories(run_dir)]

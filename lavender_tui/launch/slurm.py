@@ -137,7 +137,15 @@ def _words(command: Command, topology: Topology, nodes: int) -> tuple[str, ...]:
     if nodes == 1:
         return torchrun.argv(command, topology)
     meet = ("--nnodes", str(nodes), *meeting_words())
-    return torchrun.argv(command, topology, meet=meet, ranks=topology.world_size // nodes)
+    return _with_own_logs(torchrun.argv(command, topology, meet=meet, ranks=topology.world_size // nodes))
+
+
+def _with_own_logs(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Each node's agent writes into a directory of its node's number, which only there is known: a shell on the node
+    says it by the variable that torchrun reads for `--log-dir`."""
+    at = words.index("--log-dir")
+    shell = ("bash", "-c", 'PET_LOG_DIR="$0/node-$SLURM_NODEID" exec "$@"', words[at + 1])
+    return (*shell, *words[:at], *words[at + 2 :])
 
 
 def _warning(command: Command, topology: Topology) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator
 
 from lavender_tui.launch import nodes
@@ -21,16 +22,29 @@ def log_files(run_dir: str) -> list[tuple[str, str]]:
     """(label, path): the run's own log, its older parts, Slurm's output, then each rank's files, newest attempt first.
 
     torchrun counts attempts from 0 and starts the next after a restart; a label counts from 1 and leaves the first out:
-    `rank 1 stderr`, `attempt 2 rank 0 stdout`. A rank here is the rank on its node. What further
-    nodes of the run have follows as `node 1 train.log`, `node 1 rank 0 stdout`. Links are not followed.
+    `rank 1 stderr`, `attempt 2 rank 0 stdout`. A rank here is the rank on its node, which is named where there are
+    several: `node 0 rank 0 stderr`. What further nodes of the run have follows as `node 1 train.log`, `node 1 rank 0
+    stdout`. No label is there twice: where a file's node isn't known, its directory is named. Links are not followed.
     """
     own = os.path.join(run_dir, LOG)
     found = [*([(LOG, own)] if _is_file(own) else []), *_older(run_dir), *_slurm(run_dir)]
-    ranks = sorted(_rank_files(os.path.join(run_dir, RANKS)))
-    found += [(label, path) for *_, label, path in ranks]
-    for number, place in nodes.directories(run_dir):
+    further = nodes.directories(run_dir)
+    before = "node 0 " if further else ""
+    found += [(before + label, path) for label, path in _of_ranks(os.path.join(run_dir, RANKS))]
+    for number, place in further:
         found += [(f"node {number} {label}", path) for label, path in log_files(place)]
     return found
+
+
+def _of_ranks(directory: str) -> list[tuple[str, str]]:
+    files = [(label, path) for *_, label, path in sorted(_rank_files(directory))]
+    times = Counter(label for label, _ in files)
+    return [(label if times[label] == 1 else f"{label} in {_agent_of(path)}", path) for label, path in files]
+
+
+def _agent_of(path: str) -> str:
+    """The directory that an agent made for itself: `<agent>/attempt_0/1/stderr.log`."""
+    return path.split(os.sep)[-4]
 
 
 def has_own_log(files: list[tuple[str, str]]) -> bool:
@@ -65,15 +79,17 @@ def _recorded_output(run_dir: str) -> str | None:
     return os.path.join(run_dir, path.replace("%j", str(job.get("job_id"))))
 
 
-def _rank_files(directory: str) -> Iterator[tuple[int, int, str, str, str]]:
-    """(minus the attempt, rank, stream, label, path)."""
+def _rank_files(directory: str) -> Iterator[tuple[int, int, int, str, str, str]]:
+    """(minus the attempt, node or 0, rank, stream, label, path)."""
     for where, _, names in os.walk(directory):
+        node = nodes.of_ranks(os.path.relpath(where, directory))
         attempt, rank = _number(os.path.basename(os.path.dirname(where))), _number(os.path.basename(where))
         for name in names:
             if name in _STREAMS and rank is not None:
                 again = f"attempt {attempt + 1} " if attempt else ""
-                label = f"{again}rank {rank} {_STREAMS[name]}"
-                yield -(attempt or 0), rank, _STREAMS[name], label, os.path.join(where, name)
+                place = f"node {node} " if node is not None else ""
+                label = f"{place}{again}rank {rank} {_STREAMS[name]}"
+                yield -(attempt or 0), node or 0, rank, _STREAMS[name], label, os.path.join(where, name)
 
 
 def _number(name: str) -> int | None:

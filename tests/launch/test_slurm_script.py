@@ -87,6 +87,8 @@ def test_the_ranks_are_shared_evenly_by_as_many_nodes_as_may_be(world_size: int,
     if nodes > 1:
         assert f"--nnodes {nodes} " in script and f"--nproc-per-node {world_size // nodes} " in script
         assert "--standalone" not in script
+        assert 'bash -c \'PET_LOG_DIR="$0/node-$SLURM_NODEID" exec "$@"\' /runs/run-1/ranks ' in script
+        assert "--log-dir" not in script
     elif world_size > 1:
         assert f"--standalone --nproc-per-node {world_size} " in script
     else:

@@ -34,6 +34,27 @@ def test_every_file_has_its_label(tmp_path: Path) -> None:
     assert log_files(str(tmp_path / "nowhere")) == []
 
 
+def _printed(run: Path, *places: str) -> None:
+    for place in places:
+        (run / place).mkdir(parents=True)
+        (run / place / "stderr.log").write_text("")
+
+
+def test_no_two_files_of_several_nodes_have_one_label(tmp_path: Path) -> None:
+    """A job's agents in directories of their nodes, hosts that joined, and agents of which nobody knows the node."""
+    job, joined, agents = (tmp_path / name for name in ("job", "joined", "agents"))
+    _printed(job, "ranks/node-1/7.0_b/attempt_0/0", "ranks/node-0/7.0_x/attempt_0/0", "ranks/node-0/7.0_x/attempt_1/0")
+    assert [label for label, _ in log_files(str(job))] == [
+        "node 0 attempt 2 rank 0 stderr", "node 0 rank 0 stderr", "node 1 rank 0 stderr"
+    ]  # fmt: skip
+    _printed(joined, "ranks/r_a/attempt_0/0", "node-1/ranks/r_b/attempt_0/0")
+    assert [label for label, _ in log_files(str(joined))] == ["node 0 rank 0 stderr", "node 1 rank 0 stderr"]
+    _printed(agents, "ranks/7.0_b/attempt_0/0", "ranks/7.0_x/attempt_0/0", "ranks/7.0_x/attempt_0/1")
+    assert [label for label, _ in log_files(str(agents))] == [
+        "rank 0 stderr in 7.0_b", "rank 0 stderr in 7.0_x", "rank 1 stderr"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("end", ["", "\n"])
 @pytest.mark.parametrize("count", [0, 1, 3, 1000])
 def test_the_tail_is_the_last_lines(tmp_path: Path, end: str, count: int) -> None:

@@ -14,6 +14,7 @@ from lavender_tui.demo.chain import EXAMPLE, Chain
 from lavender_tui.demo.coverage import Coverage
 from lavender_tui.launch import slurm_living
 from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
+from lavender_tui.logs.files import log_files
 from lavender_tui.model.run import RunState
 from lavender_tui.resume import Options
 from lavender_tui.resume.fresh import start_fresh
@@ -45,6 +46,8 @@ def test_on_two_nodes_whose_time_is_over_in_the_middle(
     assert first.slurm is not None and first.nodes == 2
     chain.runs = [first.run_dir]
     lab.until(lambda: chain.trained_step() >= 5, seconds=120, what=lambda: f"some steps\n{lab.words(first)[-4000:]}")
+    outputs = [label for label, _ in log_files(first.run_dir) if label.endswith("stderr")]
+    assert outputs == ["node 0 rank 0 stderr", "node 1 rank 0 stderr"]
     minutes = math.ceil(
         (time.time() - first.started_at + 20) / 60
     )  # so that less than the warning's time is left, but enough
