@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from rich.cells import cell_len
 
 from lavender_tui.model import command_line, text
 from lavender_tui.model.run import Run
@@ -15,6 +17,7 @@ from lavender_tui.tui.widgets.inks import Span, shown_path
 
 Line = list[Span]
 _LABEL = 13
+_LABEL_MOST = 28  # cells of a column of names: a longer name pushes its value to the right
 _MOST = 400  # settings that are listed
 
 
@@ -65,7 +68,7 @@ def _versions(run: Run) -> list[Line]:
     versions = (run.newest.versions if run.newest is not None else None) or {}
     if not versions:
         return []
-    return [[], [("versions", "title")], *(_pair(name, text.value(value)) for name, value in versions.items())]
+    return [[], [("versions", "title")], *_pairs({name: text.value(value) for name, value in versions.items()})]
 
 
 def _settings(run: Run, wanted: str) -> list[Line]:
@@ -78,7 +81,7 @@ def _settings(run: Run, wanted: str) -> list[Line]:
     head: Line = [("settings", "title"), (f"   {shown}", "quiet")]
     if wanted:
         head.append((f"   with {text.clean(wanted, 40)}", "accent"))
-    return [[], head, *(_pair(name, value) for name, value in list(found.items())[:_MOST])]
+    return [[], head, *_pairs(dict(list(found.items())[:_MOST]))]
 
 
 def _differences(run: Run, source: Run | None) -> list[Line]:
@@ -104,15 +107,25 @@ def _plain(run: Run) -> dict[str, str]:
 
 
 def _different(before: Mapping[str, str], after: Mapping[str, str]) -> list[Line]:
+    names = [name for name in after if after[name] not in (before.get(name, text.NONE), text.NONE)]
+    label = _labels(names)
     lines: list[Line] = []
-    for name in dict.fromkeys((*before, *after)):
-        old, new = before.get(name, text.NONE), after.get(name, text.NONE)
-        if old != new and new != text.NONE:
-            label = text.clean(name, 60)
-            lines.append([(f"{label:<{_LABEL}} ", "quiet"), (text.clean(old, 120), "faint"), (" → ", "quiet")])
-            lines[-1].append((text.clean(new, 120), "strong"))
+    for name in names:
+        lines.append(
+            [(label(name), "quiet"), (text.clean(before.get(name, text.NONE), 120), "faint"), (" → ", "quiet")]
+        )
+        lines[-1].append((text.clean(after[name], 120), "strong"))
     return lines
 
 
-def _pair(name: str, value: str) -> Line:
-    return [(f"{text.clean(name, 60):<{_LABEL}} ", "quiet"), (text.clean(value, 300), "")]
+def _pairs(values: Mapping[str, str]) -> list[Line]:
+    """Names and values in two columns."""
+    label = _labels(values)
+    return [[(label(name), "quiet"), (text.clean(value, 300), "")] for name, value in values.items()]
+
+
+def _labels(names: Iterable[str]) -> Callable[[str], str]:
+    """What writes a name of these as wide as the widest, so that the values stand below one another."""
+    widest = max((cell_len(text.clean(name, 60)) for name in names), default=0)
+    width = min(max(_LABEL, widest), _LABEL_MOST)
+    return lambda name: (shown := text.clean(name, 60)) + " " * max(1, width + 1 - cell_len(shown))

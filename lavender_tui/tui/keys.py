@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 LIST, RUN, RESUME, LOG = "list", "run", "resume", "log"
-CURVE, DATA, TREE = "curve", "data", "tree"
+OVERVIEW, CURVE, DATA, TREE = "overview", "curve", "data", "tree"
 COMPARE, DISK, EVERYWHERE = "compare", "disk", "everywhere"
 PLACES = {
     LIST: "The list of runs",
     RUN: "A run's page",
     RESUME: "The resume sheet",
     LOG: "The log",
+    OVERVIEW: "A run's page, Overview",
     CURVE: "A run's page, Loss",
     DATA: "A run's page, Data",
     TREE: "A checkpoint",
@@ -243,6 +244,10 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Show only settings with these letters",
     ),
     Key(
+        id="run.beside", keys="right,left", action="beside", display="→ ←", title="facts", places=(OVERVIEW,),
+        changes=False, help="To the facts and settings, which j and k scroll; back to the checkpoints",
+    ),
+    Key(
         id="curve.move", keys="right,left", action="curve_move", display="← →", label="read off", places=(CURVE,),
         changes=False, help="Read the value off along the curve; shift is ten times as far",
     ),
@@ -336,6 +341,7 @@ TABLE: tuple[Key, ...] = (
 _BOUND_BY_WIDGETS = frozenset(
     {
         "run.tabs",
+        "run.beside",
         "curve.move",
         "curve.zoom",
         "curve.metric",

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 ROWS_LEAST = 6  # checkpoints that stay in sight
 BARS = 3  # the title, the tabs and the keys
-_OUTLOOK_MOST, _PLOT_LEAST, _DATA_LEAST, _DATA_MOST = 6, 9, 3, 10
+_OUTLOOK_MOST, _PLOT_LEAST, _DATA_LEAST, _DATA_MOST = 9, 9, 3, 10
+_FACTS_LEAST = 7  # lines of facts that stay in sight on a low terminal, where no checkpoints are below them
 _TALL = 45  # from that height on the plot may grow
 LOW = 30  # below that height no rule is drawn above the outlook
 
@@ -18,6 +19,12 @@ class Heights:
     plot: int
     outlook: int
     data: int
+
+
+def outlook_alone(height: int, outlook: int) -> int:
+    """Lines of words on a low terminal, where nothing but the facts is beside them: all of it, for it ends with the
+    news, such as what the run was resumed as, and the facts can be scrolled."""
+    return max(0, min(outlook, height - BARS - 1 - _FACTS_LEAST))
 
 
 def heights(height: int, *, outlook: int, checkpoints: int, splits: int | None) -> Heights:

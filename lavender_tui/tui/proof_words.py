@@ -6,7 +6,8 @@ from lavender_tui.model import text
 from lavender_tui.model.run import Run
 
 Span = tuple[str, str]
-_SIGNS = {"carries on": ("✓", "good"), "jumped": ("✗", "bad"), "wrong start": ("✗", "bad"), "not yet": ("…", "quiet")}
+_CARRIES_ON = "carries on"
+_SIGNS = {_CARRIES_ON: ("✓", "good"), "jumped": ("✗", "bad"), "wrong start": ("✗", "bad"), "not yet": ("…", "quiet")}
 _AGREES = {True: ("✓ ", "good"), False: ("✗ ", "bad"), None: ("? ", "quiet")}
 
 
@@ -24,11 +25,11 @@ def proof_line(run: Run) -> list[Span]:
 
 
 def proof_mark(run: Run) -> Span | None:
-    """Its shortest form: "carries on ✓", "jumped ✗"; None before there is a verdict."""
+    """Its shortest form: "carries on ✓", of a run that has ended "carried on ✓"; None before there is a verdict."""
     if run.proof is None or run.proof.verdict == "not yet":
         return None
     sign, ink = _SIGNS[run.proof.verdict]
-    return (f"{run.proof.verdict} {sign}", ink)
+    return (f"{_in_its_time(run)} {sign}", ink)
 
 
 def evidence_lines(run: Run) -> list[list[Span]]:
@@ -43,4 +44,14 @@ def _sentence(run: Run) -> str:
     verdict, words = str(run.proof.verdict), run.proof.words
     if verdict == "not yet":
         return f"whether it carries on: {words}"
-    return words if verdict in words or verdict == "carries on" else f"{verdict}: {words}"
+    if verdict == _CARRIES_ON:
+        return words.replace(_CARRIES_ON, _in_its_time(run), 1)
+    return words if verdict in words else f"{verdict}: {words}"
+
+
+def _in_its_time(run: Run) -> str:
+    """The verdict; of a run that has ended, it "carried on": beside "stopped" the other would say the opposite."""
+    assert run.proof is not None
+    verdict = str(run.proof.verdict)
+    may_live = run.is_alive or run.elsewhere is not None
+    return verdict if verdict != _CARRIES_ON or may_live else "carried on"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from lavender_tui.checkpoints.parts import FAMILIES
+from lavender_tui.launch.as_it_ran import command_as_it_ran
 from lavender_tui.launch.identity import host_name
 from lavender_tui.launch.journal import person
 from lavender_tui.launch.record import LaunchRecord
@@ -305,7 +306,7 @@ def _world_size(papers: Papers, observed: Observed, newest: Checkpoint | None) -
 
 def _command(launch: LaunchRecord | None, observed: Observed) -> tuple[str, ...]:
     if launch is not None:
-        return launch.command or launch.argv
+        return command_as_it_ran(launch)
     return observed.seen.argv if observed.seen is not None else ()
 
 

@@ -79,7 +79,8 @@ class Recorded:
             assert set(self._made) == set(self._known), "recorded, and no longer looked at"
 
     def _lines(self, pilot: Pilot[Any]) -> list[str]:
-        lines = [evened(line, self._pids()) for line in lines_of(pilot.app)]
+        # Without bars before anything is evened out: one at the end of a line would hold its words in place.
+        lines = [evened(line, self._pids()) for line in _without_bars(lines_of(pilot.app))]
         end = next((at for at, line in enumerate(lines) if self._above and self._above in line), len(lines))
         return lines[:end]
 

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from lavender_tui.launch import KILL, start, stop
 from lavender_tui.model.plan import Launch
 from lavender_tui.tui import keys
-from lavender_tui.tui.keys import COMPARE, CURVE, DATA, DISK, EVERYWHERE, LIST, LOG, RESUME, RUN, TREE
+from lavender_tui.tui.keys import COMPARE, CURVE, DATA, DISK, EVERYWHERE, LIST, LOG, OVERVIEW, RESUME, RUN, TREE
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.run_table import RunTable
@@ -51,6 +51,7 @@ class Try:
 PLACES: dict[str, tuple[tuple[str, ...], str]] = {
     LIST: ((), "RUN ↓"),
     RUN: (("enter",), r"\[1 Overview\]"),
+    OVERVIEW: (("enter",), r"\[1 Overview\]"),
     RESUME: (("r",), "checks passed|can't be launched"),
     LOG: (("l",), f"line {LINES} "),
     CURVE: (("enter", "3"), "last, at step"),
@@ -121,6 +122,7 @@ TRIES: dict[tuple[str, str], Try] = {
     ("run.tabs", LOG): Try(("3",), r"\[3 Loss\]"),
     ("run.tree", RUN): Try(("enter",), "scheduler_state_dict"),
     ("run.find", RUN): Try(("slash",), "Which settings"),
+    ("run.beside", OVERVIEW): Try(("right", "G"), gone="more lines? below", ready="more lines? below", size=(110, 30)),
     ("curve.move", CURVE): Try(("left",), gone="last, at step"),
     ("curve.zoom", CURVE): Try(("plus",), r"steps [\d,]+ to"),
     ("curve.metric", CURVE): Try(("m",), "2 of 2"),

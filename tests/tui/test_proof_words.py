@@ -35,7 +35,7 @@ def line(spans) -> str:
 @pytest.mark.parametrize(
     ("verdict", "words", "shown", "mark", "why"),
     [
-        (Outcome.CARRIES_ON, "carries on", "✓ carries on", ": carries on ✓", "carries on ✓  1 live process"),
+        (Outcome.CARRIES_ON, "carries on", "✓ carried on", ": carried on ✓", "carried on ✓  1 live process"),
         (Outcome.JUMPED, "loss 2.1 → 4.4", "✗ jumped: loss 2.1 → 4.4", ": jumped ✗", "✗ jumped: loss 2.1 → 4.4"),
         (
             Outcome.WRONG_START,
@@ -53,6 +53,14 @@ def test_a_verdict_is_said_in_the_pane_and_in_the_row(verdict, words, shown, mar
     assert (said[0] == shown) if shown else not any("carries on" in each for each in said)
     assert line(follower_lines([one])[0]).endswith(mark)
     assert run_cells(ListRow(one), 0.0)["why"].text == why
+
+
+def test_a_living_run_carries_on_and_an_ended_one_carried_on() -> None:
+    ended = proved(Outcome.CARRIES_ON, "carries on")
+    alive = replace(ended, processes=ALIVE)
+    assert (line(outlook(ended)[0]), line(outlook(alive)[0])) == ("✓ carried on", "✓ carries on")
+    assert line(follower_lines([ended])[0]).endswith(": carried on ✓")
+    assert line(follower_lines([alive])[0]).endswith(": carries on ✓")
 
 
 def test_a_living_run_says_that_the_verdict_will_come() -> None:

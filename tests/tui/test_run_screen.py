@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import KILL, StopOrder, start, stop
+from lavender_tui.launch import KILL, StopOrder, journal, start, stop
 from lavender_tui.launch.bad_files import remember
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.plan import Launch
@@ -283,6 +283,28 @@ async def test_history_tells_who_did_what(play: Play, tmp_path: Path, root: str)
         await until_shown(pilot, "launched")
         shown = text_of(pilot.app)
         assert "ada@gpu-03" in shown and "stop asked" in shown and "too hot" in shown
+
+
+@pytest.mark.parametrize("is_noted", [True, False], ids=["by the journal", "by the records"])
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
+async def test_history_tells_that_it_was_resumed(
+    play: Play, tmp_path: Path, is_noted: bool, size: tuple[int, int]
+) -> None:
+    root = tmp_path / "checkpoints"
+    saved = runs.save(root / FAILED, 6)
+    new = root / "run-2026-04-25_09-12-07"
+    runs.launched(new, ["python"], source=root / FAILED, checkpoint=saved)
+    if is_noted:
+        facts = {"pid": 7, "world_size": 4, "from": str(root / FAILED), "checkpoint": str(saved)}
+        journal.note(str(root), "resumed", run=str(new), who="ada@gpu-03", **facts)
+    async with play(root, size=size) as pilot:
+        pilot.app.screen.go_to_run(str(root / FAILED))
+        await until(pilot, lambda: pilot.app.screen.cursor_run.path == str(root / FAILED), "the cursor")
+        await press(pilot, "enter", "7")
+        await until_shown(pilot, "resumed as")
+        shown = text_of(pilot.app)
+        assert new.name in shown and f"from {saved.name}" in " ".join(shown.split())
+        assert not is_noted or "by ada@gpu-03" in shown
 
 
 async def test_a_checkpoint_opens_as_a_tree_that_is_searched(play: Play, root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -21,10 +22,9 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import keys
 from lavender_tui.tui.facts import fact_lines, settings_lines
-from lavender_tui.tui.listing import continuations
 from lavender_tui.tui.messages import PositionRead
 from lavender_tui.tui.outlook import outlook
-from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights
+from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights, outlook_alone
 from lavender_tui.tui.position import DataPosition, read_position
 from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, HISTORY, OVERVIEW, PROCESSES, RunTabs
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
@@ -81,6 +81,7 @@ class RunScreen(RunTabs, Screen[None]):
         self._positions: dict[tuple[str, int], DataPosition] = {}
         self._wanted_position: Checkpoint | None = None
         self._wanted_setting = ""
+        self._followers: Sequence[Run] = ()
         self._source: Run | None = None  # the run that it was resumed from, if it is known here
         self._settings: list[list[Span]] = []
 
@@ -89,8 +90,7 @@ class RunScreen(RunTabs, Screen[None]):
         yield TabBar(keys.TABS, self.tab, id="tabs")
         with Horizontal(id="above"):
             yield LossPlot(id="loss")
-            with FactsBox(id="facts-box"):
-                yield Lines(hang=13, id="facts")
+            yield FactsBox(id="facts-box")
         yield Lines(id="outlook")
         yield CheckpointTable(id="checkpoints")
         yield MetricPlot(id="metric")
@@ -134,6 +134,10 @@ class RunScreen(RunTabs, Screen[None]):
         name, why = chosen.path.rsplit("/", 1)[-1], why_passed_over(chosen) or chosen.wholeness.value
         return f"{name} can't be resumed from: {why}"
 
+    @property
+    def followers(self) -> Sequence[Run]:
+        return self._followers
+
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """The same run as it is now."""
         found = next((run for run in snapshot.runs if run.key == self._run.key), None)
@@ -150,8 +154,8 @@ class RunScreen(RunTabs, Screen[None]):
         family = Family(self.known_runs)
         self._source = family.parent(run)
         self._read_settings()
-        followers = continuations(self.known_runs, run.key)
-        words = [*self._long_reason(), *outlook(run, followers, readonly=self.lavender.is_readonly)]
+        self._followers = family.children(run)
+        words = [*self._long_reason(), *outlook(run, self._followers, readonly=self.lavender.is_readonly)]
         self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
         stitched = family.stitched(run)
         self._resumes = [mark.step for mark in stitched.marks if mark.kind == "resume"]
@@ -209,6 +213,8 @@ class RunScreen(RunTabs, Screen[None]):
         above, data = self.query_one("#above"), self.query_one(DataBars)
         words.display, words.styles.height = fitted.outlook > 0, max(1, fitted.outlook)
         if self.size.height < LOW:  # no room for both: the facts, for the checkpoints have a tab
+            alone = outlook_alone(self.size.height, words.lines_at(self.size.width))
+            words.display, words.styles.height = alone > 0, max(1, alone)
             above.display, above.styles.height = True, "1fr"
             self.query_one(LossPlot).display = False
             return
@@ -303,7 +309,9 @@ class RunScreen(RunTabs, Screen[None]):
 
     def action_aside(self, places: int) -> None:
         """Left and right mean what the open tab has sideways."""
-        if self.check_action("curve_move", ()):
+        if self.check_action("beside", ()):
+            self.query_one("#facts-box" if places > 0 else "#checkpoints").focus()
+        elif self.check_action("curve_move", ()):
             self.action_curve_move(places)
         elif self.tab == DATA:
             self.action_ranks(1 if places > 0 else -1)

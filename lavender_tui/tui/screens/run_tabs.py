@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -32,7 +33,7 @@ _FOCUS = {
     OVERVIEW: "#checkpoints", CHECKPOINTS: "#checkpoints", LOSS: "#metric", DATA: "#data",
     PROCESSES: "#processes", HISTORY: "#history",
 }  # fmt: skip
-_PLACES = {LOSS: keys.CURVE, DATA: keys.DATA}
+_PLACES = {OVERVIEW: keys.OVERVIEW, LOSS: keys.CURVE, DATA: keys.DATA}
 _SAMPLE_SECONDS = 2.0
 
 
@@ -57,6 +58,11 @@ class RunTabs(RunActions):
 
     @property
     def shown_run(self) -> Run:
+        raise NotImplementedError
+
+    @property
+    def followers(self) -> Sequence[Run]:
+        """The known runs that were resumed from it, oldest first."""
         raise NotImplementedError
 
     # Choosing
@@ -109,7 +115,7 @@ class RunTabs(RunActions):
                 self._is_reading_metrics = True
                 self._read_metrics(self.shown_run.path)
         elif self.tab == HISTORY:
-            self._read_history(self._asked, self.shown_run)
+            self._read_history(self._asked, self.shown_run, self.followers)
         elif self.tab == PROCESSES and (is_new or time.monotonic() - self._sampled_at > _SAMPLE_SECONDS):
             self._sampled_at = time.monotonic()
             self._sample(self._asked, self.shown_run)
@@ -129,10 +135,10 @@ class RunTabs(RunActions):
             self.post_message(MetricsRead(path, found))
 
     @work(thread=True, exclusive=True, group="history", exit_on_error=False)
-    def _read_history(self, sequence: int, run: Run) -> None:
+    def _read_history(self, sequence: int, run: Run, followers: Sequence[Run]) -> None:
         from lavender_tui.tui.history import read_history
 
-        found = read_history(run)
+        found = read_history(run, followers)
         if not get_current_worker().is_cancelled:
             self.post_message(HistoryRead(sequence, found))
 
@@ -194,6 +200,8 @@ class RunTabs(RunActions):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("curve_move", "curve_zoom", "curve_log", "curve_smooth", "curve_metric"):
             return self.tab == LOSS
+        if action == "beside":
+            return self.tab == OVERVIEW and self.query_one("#checkpoints").display
         if action == "ranks":
             return self.tab == DATA
         if action == "tree":
@@ -206,6 +214,7 @@ class RunTabs(RunActions):
         if action.startswith("curve_"):
             return "that is for the curve: 3"
         return {
+            "beside": "the facts are on the overview: 1",
             "ranks": "that is for where the data stands: 4",
             "tree": "nothing to open here; a checkpoint is opened under 2",
             "find_setting": "the settings are on the overview: 1",

@@ -125,10 +125,16 @@ def _cut_place(words: str, room: int) -> int:
     return room
 
 
-class Lines(Widget):
-    """Shows `lines`; wraps each at the widget's width with a hanging indent."""
+def under_label(line: Sequence[Span]) -> int:
+    """How far in the second word of a line begins, where the first is a label or a mark and spaces after it."""
+    label = line[0][0] if len(line) > 1 else ""
+    return cell_len(label) if label.endswith(" ") else 2
 
-    def __init__(self, *, hang: int = 2, id: str | None = None, classes: str | None = None) -> None:
+
+class Lines(Widget):
+    """Shows `lines`; wraps each at the widget's width with a hanging indent, None: below what follows its label."""
+
+    def __init__(self, *, hang: int | None = 2, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._hang = hang
         self._lines: list[list[Span]] = []
@@ -143,8 +149,10 @@ class Lines(Widget):
 
     def _laid(self, width: int) -> list[list[Span]]:
         if self._known[0] != width:
-            hang = min(self._hang, max(0, width // 3))
-            self._known = width, [part for line in self._lines for part in wrap_spans(line, max(1, width), hang)]
+            most, room = max(0, width // 3), max(1, width)
+            hangs = (under_label(line) if self._hang is None else self._hang for line in self._lines)
+            each = zip(self._lines, hangs, strict=True)
+            self._known = width, [part for line, hang in each for part in wrap_spans(line, room, min(hang, most))]
         return self._known[1]
 
     def lines_at(self, width: int) -> int:
