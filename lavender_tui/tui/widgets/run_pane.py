@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from rich.text import Text
+from textual.strip import Strip
 from textual.widget import Widget
 
 from lavender_tui.model import text
@@ -17,7 +17,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import ages
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
-from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
+from lavender_tui.tui.widgets.inks import Span, fit, ground, spans_length, strip_of
 from lavender_tui.tui.widgets.lines import cut_spans, wrap_at_most, wrap_spans
 from lavender_tui.tui.widgets.run_table import short_loss
 
@@ -30,13 +30,13 @@ _WIDE = 100  # from that width on the curve stands beside the words
 
 
 class RunPane(Widget):
-    """Repaints only when what it would say differs."""
+    """Repaints only when what it would say differs, line by line: every move of the cursor does."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._run: Run | None = None
         self._followers: Sequence[Run] = ()
-        self._drawn: object = None
+        self._drawn: list[list[Span]] = []
 
     def show(self, run: Run | None, followers: Sequence[Run] = ()) -> None:
         """The run under the cursor, and the runs that were resumed from it."""
@@ -49,13 +49,11 @@ class RunPane(Widget):
             self._drawn = drawn
             self.refresh()
 
-    def render(self) -> Text:
-        out = Text(no_wrap=True, end="")
-        for number, line in enumerate(self._lines()):
-            if number:
-                out.append("\n")
-            out.append_text(text_of(self, line))
-        return out
+    def on_resize(self) -> None:
+        self.tick()
+
+    def render_line(self, y: int) -> Strip:
+        return strip_of(self, self._drawn[y] if y < len(self._drawn) else [], self.size.width, ground(self))
 
     def _lines(self) -> list[list[Span]]:
         run = self._run
