@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +69,19 @@ class Sheet:
 
     # What is answered
 
+    def follow(self, run: Run) -> None:
+        """Take over the run as it is now: its saves are the choices. One that was chosen stays, else the newest is."""
+        before, self.run = self._newest(), run
+        newest, chosen = self._newest(), self.touched.get(CHECKPOINT)
+        if chosen is not None:
+            self.touched[CHECKPOINT] = self.checkpoint = self._own(chosen)
+        elif self.is_before_spike or _path(before) == _path(newest):
+            self.checkpoint = self._own(self.checkpoint) if self.checkpoint is not None else None
+        else:
+            self.checkpoint, self.plan_values = newest, {}
+            if self.touched.get(POLICY) not in (None, *self.choices(POLICY)):
+                self.touched.pop(POLICY)
+
     def adopt(self, proposal: Proposal | None) -> None:
         """Take over what the proposal decided, and which rows it refuses."""
         self.refusals, self.proposal, self.mend = {}, proposal, None
@@ -132,10 +146,14 @@ class Sheet:
         return getattr(self, f"_{row}_choices")()
 
     def _checkpoint_choices(self) -> list[Any]:
+        """Newest first. The chosen one may be of a run before this one, or so young that the list lacks it still."""
         usable = [one for one in self.run.checkpoints if one.is_usable]
+        chosen = self.checkpoint
+        is_lacking = chosen is not None and chosen.is_usable and all(one.path != chosen.path for one in usable)
+        if is_lacking and chosen is not None and os.path.dirname(chosen.path) == self.run.path:
+            usable.append(chosen)
         newest_first: list[Any] = sorted(usable, key=lambda one: one.order, reverse=True)
-        is_foreign = self.checkpoint is not None and self.checkpoint not in newest_first
-        return [*newest_first, self.checkpoint] if is_foreign and self.checkpoint.is_usable else newest_first  # type: ignore[union-attr]
+        return [*newest_first, chosen] if is_lacking and chosen not in newest_first else newest_first
 
     def _stage_choices(self) -> list[Any]:
         """None goes on with the saved one."""
@@ -227,6 +245,10 @@ class Sheet:
         if back:
             self.is_before_spike = True
             self.checkpoint = self._own(before) if before is not None else self.checkpoint
+
+
+def _path(checkpoint: Checkpoint | None) -> str | None:
+    return checkpoint.path if checkpoint is not None else None
 
 
 def _sentence(check: Check) -> str:

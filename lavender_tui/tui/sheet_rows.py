@@ -35,7 +35,8 @@ class RowView:
 def view(sheet: Sheet, row: str, now: float) -> RowView:
     """The row as it is drawn at `now` (unix seconds)."""
     choices, value = sheet.choices(row), sheet.value(row)
-    labels = [_label(sheet, row, one, now) for one in choices]
+    is_roll = row == CHECKPOINT  # shows one of perhaps thousands
+    labels = ["" if is_roll and one != value else _label(sheet, row, one, now) for one in choices]
     is_typed = value not in choices
     if is_typed:
         labels.append(_label(sheet, row, value, now))

@@ -85,7 +85,7 @@ TRIES: dict[tuple[str, str], Try] = {
     ("run.resume", LOG): Try(("r",), SHEET),
     ("run.resume_now", LOG): Try(("R",), "Checking, then resuming|Resume it once more"),
     ("run.stop", LOG): Try(("x",), "nothing to stop"),
-    ("run.stop", RESUME): Try(("x",), STOP, run=LIVE, ready="x stops what still lives"),
+    ("run.stop", RESUME): Try(("x",), STOP, run=LIVE, ready="x stops it first"),
     ("run.log", LIST): Try(("l",), "following"),
     ("run.log", RUN): Try(("l",), "following"),
     ("list.open", LIST): Try(("enter",), r"\[1 Overview\]"),

@@ -166,7 +166,7 @@ async def test_what_still_lives_is_ended_from_the_sheet(play: Play, root: Path, 
             pilot, lambda: (run := pilot.app.screen.cursor_run) and run.key == live and run.is_alive, "it lives"
         )
         await press(pilot, "r")
-        await until_shown(pilot, "x stops what still lives of it", 60)
+        await until_shown(pilot, "x stops it first", 60)
         assert "lavender-tui stop" not in text_of(pilot.app)
         await press(pilot, "x")
         await until_shown(pilot, "Stop run-2026-05-01")

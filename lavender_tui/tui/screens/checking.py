@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
+from lavender_tui.model.ending import stopping_words
+from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui.messages import ProposalMade
 from lavender_tui.tui.question import Question
@@ -11,7 +14,11 @@ from lavender_tui.tui.screens.launching import Launching
 from lavender_tui.tui.widgets.inks import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lavender_tui.model.plan import Proposal
+    from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.observe import Snapshot
 
 SLOW_SECONDS, HANGING_SECONDS = 3.0, 15.0
 
@@ -21,11 +28,21 @@ class Checking(Launching):
 
     _answered = -1
     _question: Question | None = None
+    _asked_of: object = None  # how the run stood when the question was asked
+    _note = ""
+    _meant: str  # the key of the run whose resume was asked for
+
+    def _show_rows(self) -> None:
+        raise NotImplementedError
+
+    def _show_note(self) -> None:
+        raise NotImplementedError
 
     def _ask(self) -> None:
         """A new question; answers to older ones are dropped."""
         self.end_look()
         self._sequence += 1
+        self._asked_of = standing(self._sheet.run)
         sequence, work = self._sequence, self._work()
         self._question = Question(work, lambda asked: self.post_message(_message(sequence, asked)))
         self._show_verdict()
@@ -44,6 +61,11 @@ class Checking(Launching):
     def _is_waiting(self) -> bool:
         return self._answered != self._sequence
 
+    @property
+    def _is_quick(self) -> bool:
+        """Did the answer come soon, so that another one would as well?"""
+        return self._question is not None and self._question.seconds < SLOW_SECONDS
+
     def _look_for_answer(self) -> None:
         """Once a second: an answer that came by no message, and how long it takes, where it takes long."""
         question = self._question
@@ -53,6 +75,51 @@ class Checking(Launching):
             self.post_message(_message(self._sequence, question))
         else:
             self._show_verdict()
+
+    # What changes while the sheet is open
+
+    def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
+        """The run as it is now: what it saves meanwhile can be chosen, and its end is noticed."""
+        run = next((one for one in snapshot.runs if one.key == self._run.key), None)
+        if self._note and self._meant != self._run.key:
+            self._follow_meant(snapshot.runs)
+        if run is None or run.is_unread or run is self._sheet.run:
+            return
+        self._sheet.follow(run)
+        if self._launching_since is None:
+            self._show_rows()
+            self._show_verdict()
+            self._ask_if_changed()
+
+    def _follow_meant(self, runs: Sequence[Run]) -> None:
+        """Why it isn't the sheet of the run that was meant may be over."""
+        from lavender_tui.tui.origin import origin
+
+        meant = next((one for one in runs if one.key == self._meant), None)
+        if meant is not None and not meant.is_unread:
+            found = origin(meant, runs)
+            is_still_so = found.run.key == self._run.key
+            self._note = found.note if is_still_so else f"{meant.title} has a save by now: esc, then r resumes that one"
+            self._show_note()
+
+    def _ask_if_changed(self) -> bool:
+        """Ask once more where the run isn't any more what was asked of; Enter, once pressed, is pressed for that."""
+        from lavender_tui.tui.screens.ask import Ask
+
+        is_busy = self._is_waiting or self.is_looking or self._launching_since is not None
+        if is_busy or self._asked_of == standing(self._sheet.run) or isinstance(self.app.screen, Ask):
+            return False
+        is_wished = self._is_to_launch
+        self._ask()
+        if is_wished:
+            self._launch_when = self._sequence
+            self._show_verdict()
+        return True
+
+    def _stopping_spans(self) -> list[Span]:
+        """How far a stop has come; [] where none is under way. Its end is checked by itself."""
+        words = stopping_words(self._sheet.run, time.time())
+        return [(" … ", "accent"), (words, "strong"), ("   then checked", "quiet")] if words else []
 
     def action_check_again(self) -> None:
         """What is chosen, once more; a check that hangs is left to itself."""
@@ -77,3 +144,14 @@ class Checking(Launching):
 
 def _message(sequence: int, question: Question) -> ProposalMade:
     return ProposalMade(sequence, question.answer, question.error)
+
+
+def standing(run: Run) -> object:
+    """What decides whether and from where a run can be resumed: two equal ones need no other check."""
+    end = run.end
+    return (
+        tuple((one.path, one.wholeness, one.facts if one.is_whole else None) for one in run.checkpoints),
+        {(one.pid, one.start_ticks) for one in (*run.processes, *run.leftovers) if one.role != "helper"},
+        run.is_alive, run.is_stopping, run.known_bad,
+        None if end is None else (end.ended_at, end.error),
+    )  # fmt: skip

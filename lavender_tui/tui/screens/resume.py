@@ -46,12 +46,17 @@ class ResumeScreen(Checking, StopActions):
     ]
     AUTO_FOCUS = "#row-world_size"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (104, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
 
-    def __init__(self, run: Run, checkpoint: Checkpoint | None = None, *, note: str = "") -> None:
-        """`checkpoint`: the one to begin with, instead of the newest usable; `note`: why it is this run's sheet."""
+    def __init__(self, run: Run, checkpoint: Checkpoint | None = None, *, note: str = "", meant: str = "") -> None:
+        """`checkpoint`: the one to begin with, instead of the newest usable.
+
+        `note`: why it is this run's sheet, where another one was `meant` (its key).
+        """
         super().__init__()
         self._note = note
         self._run = run
+        self._meant = meant or run.key
         self._first = checkpoint
         self._warm = WarmChild()
 
@@ -75,8 +80,7 @@ class ResumeScreen(Checking, StopActions):
         yield KeyBar(keys.RESUME, id="keys")
 
     def on_mount(self) -> None:
-        for line in self.query("#note").results(Lines):
-            line.show([[(" ! ", "warn"), (clean(self._note, 300), "")]])
+        self._show_note()
         self._show_rows()
         self._ask()
         body = self.query_one("#body", VerticalScroll)
@@ -93,6 +97,8 @@ class ResumeScreen(Checking, StopActions):
         if message.sequence != self._sequence or not self._is_waiting:
             return
         self._answered = message.sequence
+        if self._is_quick and self._ask_if_changed():
+            return  # what it says is over: the next answer is as near
         self._proposal, self._error = message.proposal, message.error
         self._sheet.adopt(message.proposal)
         plan = message.proposal.plan if message.proposal else None
@@ -100,7 +106,8 @@ class ResumeScreen(Checking, StopActions):
             self._warm.start()
         self._show_rows()
         self._show_answer()
-        self._launch_if_asked()
+        if not self._ask_if_changed():  # one that took long is shown all the same
+            self._launch_if_asked()
 
     def on_look_ended(self, message: LookEnded) -> None:
         if message.sequence == self._sequence:
@@ -123,12 +130,18 @@ class ResumeScreen(Checking, StopActions):
     # What is shown
 
     def _show_rows(self) -> None:
-        now = time.time()
         for row in ROWS:
-            self.query_one(f"#row-{row}", ChoiceRow).show(view(self._sheet, row, now))
+            self._show_row(row)
         self.query_one("#title", Lines).show(
             [[(" resume ", "accent"), (clean(self._run.title, 80), "strong"), ("   nothing happens until ⏎", "quiet")]]
         )
+
+    def _show_note(self) -> None:
+        for line in self.query("#note").results(Lines):
+            line.show([[(" ! ", "warn"), (clean(self._note, 300), "")]])
+
+    def _show_row(self, row: str) -> None:
+        self.query_one(f"#row-{row}", ChoiceRow).show(view(self._sheet, row, time.time()))
 
     def _show_answer(self) -> None:
         proposal = self._proposal
@@ -160,12 +173,14 @@ class ResumeScreen(Checking, StopActions):
             return self._waiting_spans()
         if self._error is not None:
             return self._error_spans()
+        if stopping := self._stopping_spans():
+            return stopping
         if self._proposal is None or self._proposal.is_refused:
             rows = ", ".join(self._sheet.refusals) or "checkpoint"
             mend = self._sheet.mend
             mended: list[Span] = [("   m", "accent"), (f" {mend.words}", "")] if mend is not None else []
             if self._proposal is not None and any(map(consequences.is_stopped_first, self._proposal.checks)):
-                mended = [("   x", "accent"), (" stops what still lives of it", "")]
+                mended = [("   x", "accent"), (" stops it first", "")]
             return [(" ✗ ", "bad"), (f"can't be launched: see {rows}", ""), *mended]
         warned = sum(1 for check in self._proposal.checks if check.verdict is Verdict.WARN)
         more = f", {warned} to know about" if warned else ""
@@ -173,8 +188,11 @@ class ResumeScreen(Checking, StopActions):
         return [(" ✓ ", "good"), (f"ready: {passed} checks passed{more}", "strong"), ("   ⏎ launches", "accent")]
 
     def _tick(self) -> None:
+        """Once a second: what is told in seconds, and a check that was put off."""
         self._look_for_answer()
-        if self._launching_since is not None:
+        self._show_row(CHECKPOINT)
+        self._ask_if_changed()
+        if self._launching_since is not None or self._sheet.run.is_stopping:
             self._show_verdict()
 
     # What the person does
@@ -293,7 +311,9 @@ class ResumeScreen(Checking, StopActions):
         self._show_verdict()
 
     def label_of(self, action: str) -> str:
-        """While something goes on, esc ends that."""
+        """While something goes on, esc ends that; where something refuses, enter leads to its row."""
+        if action == "launch" and self._is_refused:
+            return "show what refuses"
         goes_on = self.is_looking or self._is_to_launch or self._launching_since is not None
         return "stop it" if action == "back" and goes_on else ""
 
@@ -301,9 +321,9 @@ class ResumeScreen(Checking, StopActions):
         """Not drawn in the key bar, whose room is for what can be done. The key still answers: it says why not."""
         return action == "before_spike" and not self._sheet.can_go_back
 
-    def is_in_vain(self, action: str) -> bool:
-        """Drawn dim in the key bar. The key still answers: it leads to the row that refuses."""
-        return action == "launch" and self._proposal is not None and self._proposal.is_refused
+    @property
+    def _is_refused(self) -> bool:
+        return not self._is_waiting and self._proposal is not None and self._proposal.is_refused
 
 
 def _more(body: VerticalScroll) -> list[Span]:

@@ -87,7 +87,10 @@ class RunActions(StopActions, inherit_bindings=False):
         if self.cursor_run is not None:
             found = origin(self.cursor_run, self.known_runs)
             sheet = ResumeScreen(
-                found.run, self.cursor_checkpoint or found.checkpoint, note=self.passed_over or found.note
+                found.run,
+                self.cursor_checkpoint or found.checkpoint,
+                note=self.passed_over or found.note,
+                meant=self.cursor_run.key,
             )
             self.app.push_screen(sheet, self.show_launched)
 

@@ -51,8 +51,7 @@ class KeyBar(Widget):
         """As check_action: None for a key that is shown, but can't do now what it says."""
         if key.action.startswith("app."):
             return True
-        in_vain = getattr(self.screen, "is_in_vain", None)
-        return None if in_vain is not None and in_vain(key.action) else self.screen.check_action(key.action, ())
+        return self.screen.check_action(key.action, ())
 
     def render(self) -> Text:
         spans: list[Span] = [(" ", "")]
