@@ -95,7 +95,7 @@ def agreement(states: Sequence[RankState]) -> list[Check]:
     if checks:
         return checks
     config = ", ".join(f"{key} {clean(read(first))}" for key, read in _compared(first)[1:4])
-    return [passed("states.agree", f"all of one kind: {first.mode} mode, {config}")]
+    return [passed("states.agree", f"the ranks read the same data: {first.mode} mode, {config}")]
 
 
 def _compared(first: RankState) -> list[tuple[str, Any]]:
@@ -121,7 +121,7 @@ def owners(states: Sequence[RankState], world_size: int) -> list[Check]:
         for state in states:
             if any(map(gt, state.state[key], exact)):
                 return [_over_claim(states, world_size, state, key, exact)]
-    return [passed("states.owners", "no rank claims more of a split than its owner: the merge is what the owners say")]
+    return [passed("states.owners", "the ranks' counts fit together: none claims more of a split than its owner")]
 
 
 def _over_claim(
@@ -156,7 +156,7 @@ def uniform(states: Sequence[RankState], world_size: int, num_workers: int) -> l
     counts = _own(states, world_size, work_key(states[0]))
     least, most = min(counts), max(counts)
     if least == most:
-        return [passed("states.uniform", f"every split is equally far: {least}")]
+        return [passed("states.uniform", f"the ranks stopped at the same place: every split at {least}")]
     low, high = counts.index(least), counts.index(most)
     evidence = f"{_at(states, world_size, high, most)}; {_at(states, world_size, low, least)}"
     if most - least > 1 or states[0].mode == "packed":
@@ -186,7 +186,13 @@ def progress(merged: dict[str, Any], facts: SaveFacts) -> list[Check]:
         what = f"the states have consumed {consumed} rows, the checkpoint's steps {expected}: two different moments"
         lost = f"{abs(consumed - expected)} rows would be {'left out' if consumed > expected else 'read again'}"
         return [refuse("states.progress", what, f"{_steps(facts)}; {lost}", ONE_SAVE)]
-    return [passed("states.progress", f"{consumed} rows consumed, as the checkpoint's steps say", _steps(facts))]
+    return [
+        passed(
+            "states.progress",
+            f"weights and data are of one moment: {consumed} rows read, as the steps say",
+            _steps(facts),
+        )
+    ]
 
 
 def expected_samples(merged: dict[str, Any], facts: SaveFacts) -> int | None:
@@ -221,7 +227,7 @@ def end_of_epoch(merged: dict[str, Any], facts: SaveFacts) -> list[Check]:
     if facts.epoch_complete:
         what = f"the checkpoint says that its epoch is complete, but the states are at {min(counts)} of {size} a split"
         return [warn("states.end", what)]
-    return [passed("states.end", f"{size - most} of {size} rows of a split are left")]
+    return [passed("states.end", f"the epoch goes on: {size - most} of {size} rows of a split are left")]
 
 
 def is_done(merged: dict[str, Any], num_rows: int | None) -> bool:

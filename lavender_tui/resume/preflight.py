@@ -26,6 +26,7 @@ from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.resume.checkpoint_checks import checkpoint_checks
 from lavender_tui.resume.cost import cost_checks
 from lavender_tui.resume.data_checks import data_checks
+from lavender_tui.resume.ending_checks import ending_checks
 from lavender_tui.resume.situation import Situation
 from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, spike_checks, stage_checks
 from lavender_tui.resume.topology_checks import topology_checks
@@ -132,7 +133,8 @@ def _source(it: Situation) -> list[Check]:
         checks.append(verdict("source.alive", what, where, f"stop it first: {_stop_command(run)}"))
     elif run is not None and run.processes:
         pids = ", ".join(f"{process.role} {process.pid} ({process.found_by})" for process in run.processes[:6])
-        what = f"the old run still lives: {text.plural(len(run.processes), 'process', 'processes')}"
+        lives = "is stopping, and still lives" if run.is_stopping else "still lives"
+        what = f"the old run {lives}: {text.plural(len(run.processes), 'process', 'processes')}"
         verdict = warn if it.options.though_alive else refuse
         checks.append(verdict("source.alive", what, pids, _what_ends_it(run)))
     elif run is not None and not run.is_surely_over and (run.elsewhere or (run.job and run.job.unasked)):
@@ -150,6 +152,8 @@ def _what_ends_it(run: Run) -> str:
     """A script that resumes its own run as its last act would wait for itself."""
     if this_process_and_above() & {process.pid for process in run.processes}:
         return "this command is a part of it: `lavender-tui supervise RUN --detach` resumes it after its end"
+    if run.is_stopping:
+        return "wait until it has ended"
     return f"stop it first: {_stop_command(run)}"
 
 
@@ -273,9 +277,9 @@ def _is_program(program: str, cwd: str) -> bool:
 
 _LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
     checkpoint_checks, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
-    cost_checks, data_checks, _source, _place, _command,
+    cost_checks, data_checks, ending_checks, _source, _place, _command,
 )  # fmt: skip
 _STAGE_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    checkpoint_checks, known_bad_checks, spike_checks, stage_checks, topology_checks, _source, _place,
-    _command,
+    checkpoint_checks, known_bad_checks, spike_checks, stage_checks, topology_checks, ending_checks, _source,
+    _place, _command,
 )  # fmt: skip

@@ -15,6 +15,8 @@ def restore_checks(it: Situation, contents: Contents) -> list[Check]:
 
 
 def _restores(it: Situation, contents: Contents) -> Check:
+    """What is lost is named only where it costs something, and never what the training may not have had: without mixed
+    precision there is no loss scaler, and a save without one tells nothing."""
     one = it.checkpoint
     given = {
         "model": one.has_model,
@@ -26,28 +28,33 @@ def _restores(it: Situation, contents: Contents) -> Check:
     if it.policy in (Policy.EXACT, Policy.REPLAY_EPOCH):  # else an epoch begins, where there is none
         given["position in the data"] = it.policy is Policy.EXACT and it.set.is_complete
     what = f"restores: {', '.join(name for name, is_there in given.items() if is_there)}"
-    lacking = [name for name, is_there in given.items() if not is_there]
-    if lacking:
-        what += f". Does not restore: {', '.join(lacking)}"
     costs = _costs(it, contents)
     if not costs:
         return passed("checkpoint.restores", what)
+    never = {"loss scaler", *(() if _may_have_had_schedule(it, contents) else ("schedule",))}
+    lacking = [name for name, is_there in given.items() if not is_there and name not in never]
+    if lacking:
+        what += f". Does not restore: {', '.join(lacking)}"
     return warn("checkpoint.restores", what, "; ".join(costs), "a script can only go on with what its saves hold")
 
 
 def _costs(it: Situation, contents: Contents) -> list[str]:
-    """What each missing part means; a part that the training may well not have had is only listed."""
+    """What each missing part means that the training had, or is likely to have had."""
     one, costs = it.checkpoint, []
-    optimizer = contents.optimizer
-    is_ours = "lavender_tui" in (one.versions or {})
-    if not one.has_scheduler and optimizer is not None and optimizer.had_scheduler:
+    if not one.has_scheduler and contents.optimizer is not None and contents.optimizer.had_scheduler:
         costs.append("the learning rate followed a schedule, which was not saved: it starts anew or jumps")
-    elif not one.has_scheduler and not is_ours:
+    elif not one.has_scheduler and _may_have_had_schedule(it, contents):
         rate = f" from {one.lr:g}" if one.lr is not None else ""
         costs.append(f"a schedule of the learning rate, if there was one, starts anew{rate}")
     if not one.has_rng:
         costs.append("dropout and augmentation draw other numbers, and a shuffle by the global generator another order")
     return costs
+
+
+def _may_have_had_schedule(it: Situation, contents: Contents) -> bool:
+    """Our own CheckpointManager saves the schedule that it was given; others may have forgotten theirs."""
+    had = contents.optimizer is not None and contents.optimizer.had_scheduler
+    return had or "lavender_tui" not in (it.checkpoint.versions or {})
 
 
 def _schedule(it: Situation, contents: Contents) -> list[Check]:

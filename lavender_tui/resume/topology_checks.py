@@ -98,7 +98,7 @@ def _batch(it: Situation) -> list[Check]:
         what = f"a global batch of {batch} is no multiple of the {it.num_splits} splits"
         cost = "every row once, but a step's rows depend on world_size"
         return [warn("topology.batch", what, cost, f"a multiple of {it.num_splits} gives the same steps everywhere")]
-    return [passed("topology.batch", f"{batch} = {size} × {batch // size}, the same steps on every world_size")]
+    return [passed("topology.batch", f"batch {batch} = {size} × {batch // size}: the same steps on every world_size")]
 
 
 def _memory(it: Situation) -> list[Check]:

@@ -172,7 +172,7 @@ def test_what_a_bare_file_does_not_restore_is_listed(run: str) -> None:
     said = check(proposed(run), "checkpoint.restores")
     restores, lacks = said.what.split(". Does not restore: ")
     assert restores == "restores: model, optimizer" and said.verdict is Verdict.WARN
-    assert lacks == "schedule, random state, loss scaler, position in the data"
+    assert lacks == "schedule, random state, position in the data", "a loss scaler was never seen"
     assert "starts anew" in said.evidence and "dropout" in said.evidence
     assert "from 0.0003" in said.evidence
 
@@ -197,6 +197,20 @@ def test_a_full_file_restores_everything(run: str) -> None:
     assert said.what.endswith("schedule, random state, loss scaler, position in the data")
     said = check(proposal, "checkpoint.schedule")
     assert "stands at 300 of 1,000 (T_max)" in said.what and said.evidence.startswith("learning rate 0.000")
+
+
+@pytest.mark.parametrize("has_rng", [True, False])
+def test_a_loss_is_named_only_where_it_is_one(run: str, has_rng: bool) -> None:
+    """Neither a loss scaler nor a schedule was ever seen; and a check with a tick names no loss."""
+    content = {**parts(), "rng": [{"torch": torch.get_rng_state()}]}
+    if not has_rng:
+        del content["rng"]
+    save(run, dataset=row(), versions={"lavender_tui": "0.1.0"}, **content)
+    said = check(proposed(run), "checkpoint.restores")
+    lost = "" if has_rng else ". Does not restore: random state"
+    assert said.verdict is (Verdict.PASS if has_rng else Verdict.WARN)
+    given = "model, optimizer, random state" if has_rng else "model, optimizer"
+    assert said.what == f"restores: {given}, position in the data{lost}"
 
 
 def test_a_schedule_that_was_not_saved_shows_in_the_optimizer(run: str) -> None:
