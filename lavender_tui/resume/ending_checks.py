@@ -62,7 +62,7 @@ _KINDS = (
             r"|[Nn]o CUDA GPUs|GPU is lost|fallen off the bus"
         ),
         "the same GPU may fail again",
-        "on {host}: `nvidia-smi -q -d ECC` and `dmesg` show it; CUDA_VISIBLE_DEVICES leaves one out",
+        "on {host}: `nvidia-smi -q -d ECC` shows it; CUDA_VISIBLE_DEVICES leaves one out",
     ),
     _Kind(
         "network",

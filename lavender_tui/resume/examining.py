@@ -148,7 +148,7 @@ def known_checks(it: Situation) -> list[Check]:
     if it.options.verify is False:
         return [passed(SUMS, "bytes and numbers: not looked at (--no-verify)")]
     if it.options.verify or one.facts.size_bytes <= it.options.verify_bytes:
-        return [passed(SUMS, "bytes and numbers: all are read before it is resumed")]
+        return [passed(SUMS, "bytes and numbers: looked at before it is resumed")]
     return [passed(SUMS, f"bytes and numbers: only with --verify ({text.size(one.facts.size_bytes)})")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from lavender_tui.checkpoints.parts import FAMILIES
@@ -13,7 +14,7 @@ from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch, stage_after
 from lavender_tui.model.topology import allowed_world_sizes
 from lavender_tui.tui.origin import source_words
-from lavender_tui.tui.proof_words import proof_line, proof_mark
+from lavender_tui.tui.proof_words import is_told, proof_line, proof_mark, starting_words
 
 Span = tuple[str, str]
 _MOST_SIZES, _MOST_FOLLOWERS = 8, 2
@@ -97,7 +98,7 @@ def outlook(run: Run, followers: Sequence[Run] = (), *, readonly: bool = False) 
     else:
         lines = _no_start(run, choice) if choice.checkpoint is None else _start(run, choice, choice.checkpoint)
     lines = [_without_keys(line) for line in lines] if readonly else lines
-    proof = proof_line(run)
+    proof = proof_line(run, time.time())
     return failure_lines(run) + ([proof] if proof else []) + lines + follower_lines(followers)
 
 
@@ -143,7 +144,10 @@ def _unsaved(run: Run) -> list[Span]:
     source = run.resumed_from
     if run.is_alive and not run.losses:
         began: list[Span] = [("; it began from ", "quiet"), (source_words(source), "")] if source else []
-        return [("starting: nothing logged yet", "quiet"), *began]
+        starting = starting_words(run, time.time())
+        if starting and is_told(run):  # said by the line of the proof
+            starting = "nothing logged yet"
+        return [(starting or "starting: nothing logged yet", "quiet"), *began]
     if source is None:
         when = ": it can be resumed from its first save on" if run.is_alive else ": nothing to resume from"
         return [(f"nothing saved yet{when}", "quiet")]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lavender_tui.model import text
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, RunState
 
+_LONG_START = 120.0  # seconds; what takes longer may log no steps at all
 Span = tuple[str, str]
 _CARRIES_ON = "carries on"
 _SIGNS = {_CARRIES_ON: ("✓", "good"), "jumped": ("✗", "bad"), "wrong start": ("✗", "bad"), "not yet": ("…", "quiet")}
@@ -16,10 +17,27 @@ def is_told(run: Run) -> bool:
     return run.proof is not None and (run.proof.verdict != "not yet" or run.is_alive)
 
 
-def proof_line(run: Run) -> list[Span]:
+def starting_words(run: Run, now: float) -> str:
+    """ "starting for 3 s, 0 of 4 ranks alive: wait for its first steps"; "" for a run that isn't on its way to one."""
+    if run.state is not RunState.RUNNING or not run.processes or run.losses or run.newest or run.is_stopping:
+        return ""
+    from lavender_tui.model.state import live_ranks
+
+    seen, told = live_ranks(run.processes)
+    ranks = told or run.world_size or 1
+    seconds = max(0.0, now - run.started_at) if run.started_at is not None else 0.0
+    alive = f", {len(seen)} of {ranks} ranks alive" if ranks > 1 else ""
+    if seconds > _LONG_START:
+        return f"no step is logged after {text.duration(seconds)}{alive}"
+    return f"starting{f' for {text.duration(seconds)}' if seconds else ''}{alive}: wait for its first steps"
+
+
+def proof_line(run: Run, now: float = 0.0) -> list[Span]:
     """ "✓ carries on", "✗ jumped: …", "… not yet: no step is logged"; nothing where there is nothing to say."""
     if run.proof is None or not is_told(run):
         return []
+    if run.proof.verdict == "not yet" and (starting := starting_words(run, now)):
+        return [("… ", "accent"), (starting, "")]
     sign, ink = _SIGNS[run.proof.verdict]
     return [(f"{sign} ", ink), (text.clean(_sentence(run), 300), "" if ink != "quiet" else "quiet")]
 

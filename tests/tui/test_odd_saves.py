@@ -112,7 +112,7 @@ async def test_weights_that_are_no_numbers_are_named_with_their_tensor(
 
 
 MISSING = (
-    ({}, "restores: model, optimizer. Does not restore: schedule, random state:"),
+    ({}, "restores: model, optimizer. Does not restore: schedule, random state"),
     ({"drop": ("optimizer_state_dict",)}, "no optimizer state: the training would go on without its moments"),
     ({"drop": ("optimizer_state_dict",)}, "weights alone are for the start of a new stage"),
     ({"optimizer_state_dict": {"state": {}, "param_groups": []}}, "its optimizer's state is empty"),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lavender_tui.model.proof import Finding, Outcome, Proof
-from lavender_tui.model.run import LiveProcess, Run
+from lavender_tui.model.run import LiveProcess, LossPoint, Run, RunState
 from lavender_tui.tui.facts import fact_lines
 from lavender_tui.tui.listing import ListRow
 from lavender_tui.tui.outlook import follower_lines, outlook
+from lavender_tui.tui.proof_words import proof_line
 from lavender_tui.tui.widgets.run_table import run_cells
 from tests.model.build import checkpoint, run
 from tests.tui import runs
@@ -66,6 +68,23 @@ def test_a_living_run_carries_on_and_an_ended_one_carried_on() -> None:
 def test_a_living_run_says_that_the_verdict_will_come() -> None:
     one = replace(proved(Outcome.NOT_YET, "not yet: 2 of 5 steps logged"), processes=ALIVE)
     assert line(outlook(one)[0]) == "… whether it carries on: not yet: 2 of 5 steps logged"
+
+
+def test_a_run_that_starts_says_that_waiting_is_right() -> None:
+    one = replace(
+        proved(Outcome.NOT_YET, "not yet: no step is logged"), processes=ALIVE, state=RunState.RUNNING, losses=(),
+        newest=None, checkpoints=(), world_size=4, started_at=1_000.0,
+    )  # fmt: skip
+    assert line(proof_line(one, 1_003.4)) == "… starting for 3 s, 0 of 4 ranks alive: wait for its first steps"
+    worker = LiveProcess(pid=11, start_ticks=1, role="worker", rank=2, world_size=4)
+    assert "1 of 4 ranks alive" in line(proof_line(replace(one, processes=(*ALIVE, worker)), 1_003.4))
+    assert "starting" not in line(proof_line(replace(one, losses=(LossPoint(step=1, loss=2.0),)), 1_003.4))
+    assert "starting" not in line(proof_line(replace(one, state=RunState.STALLED), 1_003.4))
+    assert line(proof_line(one, 1_300.0)) == "… no step is logged after 5 min, 0 of 4 ranks alive"
+    [first, began] = [line(spans) for spans in outlook(replace(one, started_at=time.time() - 5))]
+    assert first.startswith("… starting for ") and began.startswith("nothing logged yet"), "said once"
+    alone = replace(one, proof=None, started_at=time.time() - 5)
+    assert ", 0 of 4 ranks alive: wait for its first steps" in line(outlook(alone)[0])
 
 
 def test_the_page_lists_every_comparison() -> None:

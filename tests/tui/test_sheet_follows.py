@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch import start, stop
+from lavender_tui.launch import KILL, start, stop
 from lavender_tui.model.plan import Launch
 from lavender_tui.tui.sheet import CHECKPOINT, POLICY
 from tests.tui import runs
@@ -29,7 +29,7 @@ def live(one_run: Path) -> Iterator[Path]:
     runs.save(run, 3, each=10, world_size=1)
     start(Launch(backend="local", argv=(sys.executable, "-S", str(script)), cwd=str(one_run.parent)), str(run))
     yield run
-    stop(str(run), kill=True)
+    stop(str(run), KILL)
 
 
 async def on_live(pilot, run: Path) -> None:

@@ -155,8 +155,7 @@ class RunScreen(RunTabs, Screen[None]):
         self._source = family.parent(run)
         self._read_settings()
         self._followers = family.children(run)
-        words = [*self._long_reason(), *outlook(run, self._followers, readonly=self.lavender.is_readonly)]
-        self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
+        self._show_outlook()
         stitched = family.stitched(run)
         self._resumes = [mark.step for mark in stitched.marks if mark.kind == "resume"]
         self._saves = [(mark.step, mark.save_count) for mark in stitched.marks if mark.kind == "checkpoint"]
@@ -263,9 +262,15 @@ class RunScreen(RunTabs, Screen[None]):
         room = self.size.width - spans_length(self._head()) - 3
         return [] if cell_len(reason) <= room else [[(reason, "")]]
 
+    def _show_outlook(self) -> None:
+        words = [*self._long_reason(), *outlook(self._run, self._followers, readonly=self.lavender.is_readonly)]
+        self.query_one("#outlook", Lines).show([[(" ", ""), *line] for line in words])
+
     def _tick(self) -> None:
         if self.is_current:
             self._show_title()
+            if self._run.is_alive and not self._run.losses:
+                self._show_outlook()  # tells for how many seconds it has been starting
             self.query_one(CheckpointTable).recheck()
             self.query_one(DataBars).recheck()
             self.query_one(HistoryTable).recheck()
