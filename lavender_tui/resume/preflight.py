@@ -276,10 +276,10 @@ def _is_program(program: str, cwd: str) -> bool:
 
 
 _LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    checkpoint_checks, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
-    cost_checks, data_checks, ending_checks, _source, _place, _command,
+    ending_checks, checkpoint_checks, known_bad_checks, spike_checks, _epoch, schedule_checks, _states, topology_checks,
+    cost_checks, data_checks, _source, _place, _command,
 )  # fmt: skip
 _STAGE_LOOKS: tuple[Callable[[Situation], list[Check]], ...] = (
-    checkpoint_checks, known_bad_checks, spike_checks, stage_checks, topology_checks, ending_checks, _source,
+    ending_checks, checkpoint_checks, known_bad_checks, spike_checks, stage_checks, topology_checks, _source,
     _place, _command,
 )  # fmt: skip

@@ -35,15 +35,17 @@ class RowView:
 def view(sheet: Sheet, row: str, now: float) -> RowView:
     """The row as it is drawn at `now` (unix seconds)."""
     choices, value = sheet.choices(row), sheet.value(row)
-    is_roll = row == CHECKPOINT  # shows one of perhaps thousands
-    labels = ["" if is_roll and one != value else _label(sheet, row, one, now) for one in choices]
     is_typed = value not in choices
-    if is_typed:
-        labels.append(_label(sheet, row, value, now))
+    selected = len(choices) if is_typed else choices.index(value)
+    if row == CHECKPOINT:  # shows one of perhaps thousands
+        labels = [""] * len(choices)
+        labels[selected : selected + 1] = [_label(sheet, row, value, now)]
+    else:
+        labels = [_label(sheet, row, one, now) for one in (*choices, *((value,) if is_typed else ()))]
     remark = _remark(sheet, row, value, is_typed)
     return RowView(
         options=tuple(labels),
-        selected=len(labels) - 1 if is_typed else choices.index(value),
+        selected=selected,
         note=_note(sheet, row),
         remark=remark,
         is_doubtful=row == CHECKPOINT and remark.startswith("! "),

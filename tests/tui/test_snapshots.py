@@ -102,7 +102,7 @@ async def test_every_page_is_as_recorded(
         for title, keys in pages(scene, state):
             await press(pilot, *keys)
             # the checks of a run that lives name its process: they wrap elsewhere with another one
-            above = "────" if title == "resume" and scene.process else ""
+            above = "1 process: process" if title == "resume" and scene.process else ""
             await recorded.compare(pilot, title, above=above)
     recorded.close()
 
