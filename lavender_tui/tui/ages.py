@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from lavender_tui.model import text
@@ -51,6 +52,14 @@ def minutes_since(moment: float | None, now: float) -> str:
     if moment is None or words == CLOCK_DIFFERS or now - moment >= _IN_TENS:
         return words
     return "1 min ago" if now - moment >= _MINUTE else "<1 min ago"
+
+
+def clock(moment: float) -> str:
+    """The time of day, "14:02:33": what tells apart what happened within seconds, and never changes."""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(moment))
+    except (ValueError, OverflowError, OSError):
+        return text.NONE
 
 
 def saved_at(checkpoint: Checkpoint) -> float:

@@ -32,6 +32,7 @@ _EVENED = (
     (re.compile(r"\b\d\d:\d\d(?= ?$)"), "12:34"),
     (re.compile(r"next save in [34] h\b"), "next save in 4 h"),  # a slow machine is over the half of an hour
     (re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\b"), "2026-05-01 12:34:56"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "12:34:56"),
     (re.compile(r"\brun-(?!2026-0[45])20\d\d-\d\d-\d\d_\d\d-\d\d-\d\d"), "run-2026-06-01_12-34-56"),  # to be made
 )
 _MEMORY = "… MB"  # in a column of its own

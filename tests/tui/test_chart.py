@@ -29,7 +29,7 @@ def ticks_of(lines: list[str]) -> list[str]:
 def test_the_axes_say_what_they_count() -> None:
     lines = painted(Chart((Line(FALLING),), x_name="save"))
     assert lines[-1].split() == ["save", "20", "40", "60", "80", "100"] and len(lines) == 14
-    assert ticks_of(lines) == ["100", "50"]
+    assert ticks_of(lines) == ["100", "80", "60", "40", "20"]
 
 
 def test_a_log_scale_is_evenly_spaced_in_its_decades() -> None:
@@ -37,6 +37,12 @@ def test_a_log_scale_is_evenly_spaced_in_its_decades() -> None:
     rows = {line.split()[0]: at for at, line in enumerate(lines) if "┤" in line}
     assert list(rows) == ["100", "50", "20", "10", "5", "2", "1"]
     assert abs((rows["10"] - rows["100"]) - (rows["1"] - rows["10"])) <= 1
+
+
+def test_no_part_of_a_curve_is_far_from_a_number() -> None:
+    lines = painted(Chart((Line(tuple((x, 0.3 + 5.4 * 0.9**x) for x in range(1, 100))),)), height=20)
+    rows = [at for at, line in enumerate(lines) if "┤" in line]
+    assert ticks_of(lines) == ["5", "4", "3", "2", "1"] and rows[0] <= 3
 
 
 def test_marks_lie_where_they_are_and_are_explained() -> None:

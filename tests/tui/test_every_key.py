@@ -126,7 +126,7 @@ TRIES: dict[tuple[str, str], Try] = {
     ("curve.move", CURVE): Try(("left",), gone="last, at step"),
     ("curve.zoom", CURVE): Try(("plus",), r"steps [\d,]+ to"),
     ("curve.metric", CURVE): Try(("m",), "2 of 2"),
-    ("curve.log", CURVE): Try(("o",), "of 2   log scale"),
+    ("curve.log", CURVE): Try(("o",), r"(?m)^ +log scale"),
     ("curve.smooth", CURVE): Try(("a",), "averaged over 10"),
     ("data.ranks", DATA): Try(("right",), "world_size 4 → 8"),
     ("tree.filter", TREE): Try(("slash",), "a part of a key"),
@@ -336,4 +336,4 @@ async def test_everything_in_the_palette_can_be_done(play: Play, playground: Pat
             await press(pilot, "ctrl+p", *"log scale")
             await until_shown(pilot, "Logarithmic scale")
             await press(pilot, "enter", "enter")
-            await until_shown(pilot, "of 2   log scale")
+            await until(pilot, lambda: re.search(r"(?m)^ +log scale", text_of(pilot.app)), "the log scale")

@@ -38,6 +38,55 @@ async def test_checkpoints_newest_first_and_the_default_marked(play: Play, root:
             assert "← resumes here" in text_of(pilot.app)
 
 
+async def test_saves_within_seconds_are_told_apart_by_their_time(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    for count in range(1, 13):
+        runs.save(root / FAILED, count, each=10 * count, age_seconds=80 - 5 * count, complete=count == 6)
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "enter", "2")
+        await until_shown(pilot, "0012")
+        shown = [line for line in lines_of(pilot.app) if "✓ whole" in line]
+        times = [found[0] for line in shown if (found := re.findall(r" \d\d:\d\d:\d\d ", line))]
+        assert len(shown) > 4 and len(set(times)) == len(times) == len(shown)
+        assert all("4/4" in line for line in shown)
+
+
+async def test_splits_that_do_not_fit_are_a_key_away(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    counts = {"samples_consumed_per_split": [5] * 48, "positions_consumed_per_split": [5] * 48}
+    state = {"shuffle_seed": 7, "num_splits": 48, "epoch": 0, **counts}
+    runs.save(root / FAILED, 1, each=None, world_size=1, dataset=[state], global_step=5)
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "enter", "2")
+        await until_shown(pilot, "more splits: 4 shows them")
+        await press(pilot, "4")
+        await until_shown(pilot, "of 48: j k")
+        assert "split 47" not in text_of(pilot.app)
+        await press(pilot, "j")
+        await until_shown(pilot, "splits 1 to ")
+        await press(pilot, "G")
+        await until_shown(pilot, " to 47 of 48: j k")
+        assert "split 47" in text_of(pilot.app)
+        await press(pilot, "g")
+        await until_shown(pilot, "splits 0 to ")
+
+
+async def test_the_title_of_the_curve_is_not_broken_by_what_is_switched_on(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 1, each=100)
+    lines = [json.dumps({"step": step, "loss": 2.0 + 1 / step, "lr": 3e-4}) for step in range(1, 1400)]
+    (root / FAILED / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "enter", "3")
+        await until_shown(pilot, "metric 1 of 2")
+        top = next(at for at, line in enumerate(lines_of(pilot.app)) if set("│┤") & set(line))
+        await press(pilot, "left", "plus", "plus", "o", "a")
+        await until_shown(pilot, "log scale   averaged over 10 points")
+        shown = lines_of(pilot.app)
+        assert re.search(r"steps [\d,]+ to [\d,]+   log scale", shown[top - 1])
+        assert next(at for at, line in enumerate(shown) if set("│┤") & set(line)) == top
+
+
 async def test_where_each_split_stands(play: Play, tmp_path: Path) -> None:
     root = tmp_path / "checkpoints"
     data = {"uri": "/data", "table": "corpus", "version": 7, "num_rows": runs.ROWS}
@@ -87,7 +136,7 @@ async def test_a_loss_that_does_not_move_has_a_readable_axis(play: Play, tmp_pat
         drawn = "●" if len(losses) == 1 else "⣀⠤⠒⠉"
         await until(pilot, lambda: any(one in text_of(pilot.app) for one in drawn), "the curve")
         ticks = [line.split()[0] for line in lines_of(pilot.app) if "┤" in line and line.split()[0][0].isdigit()]
-        assert {"1.5", "2.0", "2.5"} <= set(ticks)
+        assert "2.0" in ticks and len(ticks) >= 4
         if len(losses) == 1:
             steps = next(line.split() for line in lines_of(pilot.app) if line.split()[:1] == ["step"])
             assert steps[1:4] == ["9", "10", "11"]

@@ -21,7 +21,8 @@ from lavender_tui.tui.widgets.inks import Span, ground, spans_length, strip_of
 SAVE, RESUME, CURSOR, POINT = "▴", "┊", "│", "◆"
 MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
 _BELOW = 2  # rows: the axis and its numbers
-_ROWS_A_TICK, _GAP = 3, 3  # lines from one number to the next, at least; cells between two numbers
+_ROWS_A_TICK, _GAP = 3, 3  # lines from one number to the next, where there is room; cells between two numbers
+_FEW, _CLOSEST = 8, 2  # with less numbers than that on the upright axis, they may stand as close as that
 _LEGEND_FROM = 7  # rows: below that height all of them are for the curve
 
 Points = Sequence[tuple[float, float]]
@@ -144,7 +145,7 @@ def _row(chart: Chart, value: float, rows: int) -> int:
 def _draw_left(canvas: Canvas, chart: Chart, rows: int) -> int:
     """The numbers and the line of the upright axis; how many cells it all takes."""
     low, high = chart.up
-    most = max(3, rows // _ROWS_A_TICK)
+    most = max(3, rows // _ROWS_A_TICK, min(_FEW, rows // _CLOSEST))
     values = axis.log_ticks(low, high, most) if chart.is_log else axis.ticks(low, high, most)
     words = (axis.log_labels if chart.is_log else axis.labels)(values)
     left = max(len(chart.x_name), *map(len, words), 0) + 2 if words else len(chart.x_name) + 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+
+from rich.cells import cell_len
 
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
@@ -14,21 +16,39 @@ from lavender_tui.tui.themes import wholeness_ink, wholeness_words
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
 from lavender_tui.tui.widgets.run_table import short_loss
 
+_CLOCK = 8  # cells of a time of day
+
 
 @cache
-def _columns(saved: int) -> tuple[Column, ...]:
-    """The columns, that of the ages `saved` cells wide."""
+def _columns(saved: int, save: int = 7, stage: int = 10, epoch: int = 7, loss: int = 8) -> tuple[Column, ...]:
+    """The columns, that of the ages `saved` cells wide; the others as wide as what they hold."""
     return (
-        Column(key="save", title="SAVE", width=7, right=True, keep=100),
-        Column(key="stage", title="STAGE", width=10, keep=85),
+        Column(key="save", title="SAVE", width=save, right=True, keep=100),
+        Column(key="stage", title="STAGE", width=stage, keep=85),
         Column(key="whole", title="FILE", width=15, keep=95),
-        Column(key="epoch", title="EPOCH", width=7, right=True, keep=80),
+        Column(key="epoch", title="EPOCH", width=epoch, right=True, keep=80),
         Column(key="step", title="STEP", width=9, right=True, keep=60),
-        Column(key="loss", title="LOSS", width=8, right=True, keep=90),
+        Column(key="loss", title="LOSS", width=loss, right=True, keep=90),
         Column(key="saved", title="SAVED", width=saved, right=True, keep=75),
+        Column(key="at", title="AT", width=_CLOCK, right=True, keep=65),
         Column(key="ranks", title="RANKS", width=6, right=True, keep=70),
         Column(key="size", title="SIZE", width=7, right=True, keep=55),
         Column(key="why", title="", width=20, keep=40, grows_to=200),
+    )
+
+
+def _fitting(checkpoints: Sequence[Checkpoint], saved: int) -> tuple[Column, ...]:
+    """For these: on 80 cells there is room for the time of day only where nothing else takes more than it needs."""
+
+    def widest(of: Callable[[Checkpoint], Cell], least: int, most: int) -> int:
+        return max(least, min(most, max((cell_len(of(one).text) for one in checkpoints), default=0)))
+
+    return _columns(
+        saved,
+        save=widest(lambda one: Cell(text.save_count(_count(one))), 4, 7),
+        stage=widest(_stage, 5, 10),
+        epoch=widest(lambda one: Cell(_epoch(one)), 5, 7),
+        loss=widest(lambda one: Cell(short_loss(one.loss, one.loss_text)), 6, 8),
     )
 
 
@@ -56,7 +76,7 @@ class CheckpointTable(LineTable):
         self._default, self._bad = default, bad
         now = time.time()
         is_odd = any(ages.is_odd(ages.saved_at(one), now) for one in self._checkpoints)
-        self._columns = _columns(ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
+        self._columns = _fitting(self._checkpoints, ages.CLOCK_WIDTH if is_odd else ages.AGE_WIDTH)
         self.set_keys([one.path for one in self._checkpoints])
         if follows and self._cursor:
             self.go_to(self._checkpoints[0].path)
@@ -75,10 +95,9 @@ class CheckpointTable(LineTable):
 
 def checkpoint_cells(one: Checkpoint, is_default: bool, now: float, bad: str | None = None) -> Mapping[str, Cell]:
     """What a checkpoint's line says at the time `now` (unix seconds); `bad`: why it is known to be bad."""
-    count = one.save_count if one.save_count is not None else one.name_save_count
     saved = ages.since(ages.saved_at(one), now)
     cells = {
-        "save": Cell(text.save_count(count), "" if one.is_whole else "quiet"),
+        "save": Cell(text.save_count(_count(one)), "" if one.is_whole else "quiet"),
         "stage": _stage(one),
         "whole": Cell("! known bad", "warn")
         if bad is not None and one.is_whole
@@ -87,12 +106,17 @@ def checkpoint_cells(one: Checkpoint, is_default: bool, now: float, bad: str | N
         "step": Cell(text.count(one.step)),
         "loss": Cell(short_loss(one.loss, one.loss_text), "bad" if one.loss_text else ""),
         "saved": Cell(saved, "warn" if saved == ages.CLOCK_DIFFERS else "quiet"),
+        "at": Cell(ages.clock(ages.saved_at(one)), "quiet"),
         "ranks": _ranks(one),
         "size": Cell(text.size(one.facts.size_bytes), "quiet"),
         "why": _why(one, is_default, bad),
     }
     unknown = Cell("…" if one.wholeness is Wholeness.UNREAD else text.NONE, "faint")
     return {key: unknown if cell.text == text.NONE else cell for key, cell in cells.items()}
+
+
+def _count(one: Checkpoint) -> int | None:
+    return one.save_count if one.save_count is not None else one.name_save_count
 
 
 def _stage(one: Checkpoint) -> Cell:

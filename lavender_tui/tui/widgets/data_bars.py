@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 from rich.text import Text
+from textual.binding import Binding
 from textual.widget import Widget
 
+from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.text import clean, count
 from lavender_tui.model.topology import allowed_world_sizes
@@ -18,7 +20,16 @@ _BAR_MOST = 32
 
 
 class DataBars(Widget):
-    """A bar a split, as many as there is height for; the rest is named in the last line."""
+    """A bar a split, as many as there is height for; the last line says how the rest is seen."""
+
+    BINDINGS = [  # noqa: RUF012
+        Binding("down,j", "scroll_by(1)", "Down", show=False),
+        Binding("up,k", "scroll_by(-1)", "Up", show=False),
+        Binding("pagedown,ctrl+d", "scroll_half(1)", "Half a page down", show=False),
+        Binding("pageup,ctrl+u", "scroll_half(-1)", "Half a page up", show=False),
+        Binding("home,g", "scroll_by(-1_000_000)", "First split", show=False),
+        Binding("end,G", "scroll_by(1_000_000)", "Last split", show=False),
+    ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -27,6 +38,8 @@ class DataBars(Widget):
         self._save: Checkpoint | None = None
         self._said = ""
         self._next: int | None = None
+        self._top = 0  # the first split that is shown
+        self._room = 1  # splits that are shown
 
     @property
     def _previous(self) -> int:
@@ -69,12 +82,36 @@ class DataBars(Widget):
         self._said = self._heading(position)
         lines: list[list[Span]] = [[("DATA  ", "title"), (self._said, "quiet")]]
         lines += [[("! ", "warn"), (clean(problem, 300), "")] for problem in position.problems[:2]]
-        room = max(0, height - len(lines))
-        shown = position.splits if len(position.splits) <= room else position.splits[: max(0, room - 1)]
+        room, count = max(0, height - len(lines)), len(position.splits)
+        is_short = count > room
+        self._room = max(1, room - is_short)
+        self._top = max(0, min(self._top, count - self._room))
+        shown = position.splits[self._top : self._top + self._room]
         lines += [self._bar(split, width, position) for split in shown]
-        if len(shown) < len(position.splits):
-            lines.append([(f"… {len(position.splits) - len(shown)} more splits", "faint")])
+        if is_short:
+            lines.append([(self._rest(count), "quiet")])
         return lines[:height]
+
+    def _rest(self, count: int) -> str:
+        """What isn't shown, and the key for it: those that scroll, or the tab that has the whole height."""
+        if not self.has_focus:
+            return f"… {text.plural(count - self._room, 'more split')}: 4 shows them"
+        first, last = self._top, self._top + self._room - 1
+        return f"splits {first} to {last} of {count}: j k"
+
+    def action_scroll_by(self, splits: int) -> None:
+        self._top = max(0, self._top + splits)
+        self.refresh()
+
+    def action_scroll_half(self, halves: int) -> None:
+        self.action_scroll_by(halves * max(1, self._room // 2))
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self._top = 0
+        self.refresh()
 
     def _heading(self, position: DataPosition) -> str:
         save = ""

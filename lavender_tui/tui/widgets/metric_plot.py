@@ -105,7 +105,9 @@ class MetricPlot(PlotFrame):
             return
         self._drawn = drawn
         shown = shown_part(self._points, self.view)
-        self.draw(self._title(bool(shown)), self._chart(shown) if shown else None)
+        # The second line is always there: what is switched on must not move the curve.
+        chart = self._chart(shown) if shown else None
+        self.draw(self._title(bool(shown)), chart, below=self._how_seen() or [(" ", "")])
 
     def _chart(self, shown: Points) -> Chart:
         chart = Chart(
@@ -126,15 +128,20 @@ class MetricPlot(PlotFrame):
         spans: list[Span] = [(text.clean(self._metric, 60), "strong")]
         spans += self._read_off() if is_drawn else [("   nothing in sight", "warn")]
         if len(names) > 1:
-            spans.append((f"   {names.index(self._metric) + 1} of {len(names)}", "quiet"))
-        if self.view.smoothing:
-            spans.append((f"   averaged over {self.view.smoothing} points", "quiet"))
-        if self.view.is_log:
-            spans.append(("   log scale", "quiet"))
+            spans.append((f"   metric {names.index(self._metric) + 1} of {len(names)}", "quiet"))
+        return spans
+
+    def _how_seen(self) -> list[Span]:
+        """What of the curve is seen, and how; each only where it isn't as at first."""
+        words = []
         if self.view.window is not None:
             low, high = self.view.window
-            spans.append((f"   {self._counts}s {low:,.0f} to {high:,.0f}", "quiet"))
-        return spans
+            words.append(f"{self._counts}s {low:,.0f} to {high:,.0f}")
+        if self.view.is_log:
+            words.append("log scale")
+        if self.view.smoothing:
+            words.append(f"averaged over {self.view.smoothing} points")
+        return [("   ".join(words), "quiet")] if words else []
 
     def _read_off(self) -> list[Span]:
         """The number as it was logged, at the cursor, else the newest; and the save that holds what was learnt then."""

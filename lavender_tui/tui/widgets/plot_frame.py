@@ -21,6 +21,8 @@ class PlotFrame(Container):
         yield Lines(id=self.TITLE_ID)
         yield ChartView()
 
-    def draw(self, title: Sequence[Span], chart: Chart | None) -> None:
-        self.query_one(f"#{self.TITLE_ID}", Lines).show([list(title)])
+    def draw(self, title: Sequence[Span], chart: Chart | None, below: Sequence[Span] = ()) -> None:
+        """`below` is a second line of the title."""
+        lines = [list(title), list(below)] if below else [list(title)]
+        self.query_one(f"#{self.TITLE_ID}", Lines).show(lines)
         self.query_one(ChartView).show(chart)
