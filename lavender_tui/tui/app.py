@@ -264,4 +264,4 @@ class LavenderApp(Orderly, AnnouncingApp):
         from lavender_tui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(getattr(self.screen, "PLACE", keys.LIST)))
+            self.push_screen(HelpScreen(*getattr(self.screen, "places", (getattr(self.screen, "PLACE", keys.LIST),))))

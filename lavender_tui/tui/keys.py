@@ -25,6 +25,7 @@ PLACES = {
     DISK: "The disk",
     EVERYWHERE: "Everywhere",
 }
+_ROWS = (LIST, RUN, LOG, DISK, TREE)  # pages of rows that one moves through
 _GLYPHS = {
     "enter": "⏎", "escape": "esc", "space": "␣", "slash": "/", "question_mark": "?", "left": "←", "right": "→",
     "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
@@ -83,7 +84,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="run.resume_now", keys="R", action="resume_now", title="resume at once", places=(LIST, RUN, LOG),
-        changes=True, help="Resume at once with the defaults and say what was done",
+        changes=True, help="Resume at once, with the defaults; it says what was done",
     ),
     Key(
         id="sheet.launch", keys="enter", action="launch", label="merge and launch", places=(RESUME,),
@@ -103,11 +104,11 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="sheet.before", keys="b", action="before_spike", label="before the jump", places=(RESUME,), changes=False,
-        help="Go back to the newest save from before the loss jumped; once more: to the newest of all",
+        help="Back to before the loss jumped: the newest save there; once more: the newest of all",
     ),
     Key(
         id="sheet.verify", keys="v", action="verify", label="verify", places=(RESUME,),
-        changes=False, help="Read the whole checkpoint and open the table now: checksums, NaN, rows; esc stops it",
+        changes=False, help="Read all of it now: checksums and NaN of the checkpoint, rows of the table; esc stops it",
     ),
     Key(
         id="sheet.again", keys="f5", action="check_again", display="F5", title="check again", places=(RESUME,),
@@ -116,7 +117,7 @@ TABLE: tuple[Key, ...] = (
     Key(
         id="sheet.copy", keys="c", action="copy_command", label="copy", title="copy the command",
         places=(RESUME,),
-        changes=False, help="Copy a `lavender-tui resume …` that does what ⏎ does",
+        changes=False, help="Copy this resume as a command: a `lavender-tui resume …` that does what ⏎ does",
     ),
     Key(
         id="sheet.dry", keys="d", action="dry_run", label="dry run", places=(RESUME,),
@@ -124,7 +125,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="run.stop", keys="x", action="stop", label="stop", places=(LIST, RUN, LOG, RESUME),
-        changes=True, help="Stop the run: now, at its next save, at the end of the epoch, or kill it; asks first",
+        changes=True, help="Stop the run; asks first how: now, at its next save, at the end of the epoch, or kill it",
     ),
     Key(
         id="run.log", keys="l", action="log", label="log", places=(LIST, RUN),
@@ -139,6 +140,10 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Show only runs that match: a word, state:failed, loss<2, stage=sft, !name; tab completes",
     ),
     Key(
+        id="list.clear", keys="escape", action="clear_filter", title="clear the filter", places=(LIST,),
+        changes=False, help="Clear the filter; without one, unmark all",
+    ),
+    Key(
         id="list.sort", keys="s", action="sort", label="sort", places=(LIST,),
         changes=False, help="Sort by the next column",
     ),
@@ -148,7 +153,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="list.mark", keys="space", action="mark", label="mark", places=(LIST,),
-        changes=False, help="Mark or unmark the run; esc unmarks all",
+        changes=False, help="Mark or unmark the run, to compare",
     ),
     Key(
         id="list.compare", keys="c", action="compare", label="compare", places=(LIST,),
@@ -160,18 +165,18 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="list.fold", keys="left,right", action="fold", title="fold or unfold", places=(LIST,), display="← →",
-        changes=False, help="Fold or unfold the runs resumed from this one",
+        changes=False, help="Fold or unfold its resumes: the runs that go on from this one",
     ),
     Key(
         id="list.flat", keys="t", action="flat", title="tree or flat", places=(LIST,),
-        changes=False, help="Show resumed runs below their source (⋯7: seven deep), or every run in its own place",
+        changes=False, help="Runs below what they go on from, or each in its own place; ⋯7: seven deep",
     ),
     Key(
         id="list.view", keys="v", action="next_view", title="next view", places=(LIST,),
         changes=False, help="The next named filter, those of the settings and the saved ones",
     ),
     Key(
-        id="list.save_view", keys="V", action="save_view", title="save the filter as a view", places=(LIST,),
+        id="list.save_view", keys="V", action="save_view", title="save as a view", places=(LIST,),
         changes=False, help="Save the filter under a name",
     ),
     Key(
@@ -219,7 +224,7 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Show long lines on several, or cut them at the edge",
     ),
     Key(
-        id="log.aside", keys="right,left", action="aside", display="← →", places=(LOG,),
+        id="log.aside", keys="right,left", action="aside", display="← →", title="sideways", places=(LOG,),
         changes=False, help="Move sideways over long lines that aren't wrapped",
     ),
     Key(
@@ -236,12 +241,12 @@ TABLE: tuple[Key, ...] = (
         help="Overview, Checkpoints, Loss, Data, Processes, Log, History; tab goes to the next, in the log to a file",
     ),
     Key(
-        id="run.tree", keys="enter", action="tree", places=(RUN,), title="keys of the checkpoint",
-        changes=False, help="What the checkpoint under the cursor holds: keys, tensors, shapes; in History, the entry",
+        id="run.tree", keys="enter", action="tree", places=(RUN,), title="open the checkpoint",
+        changes=False, help="What is in the checkpoint: keys, tensors, shapes; in History, the entry",
     ),
     Key(
         id="run.find", keys="slash", action="find_setting", places=(RUN,), title="find a setting",
-        changes=False, help="Show only settings with these letters",
+        changes=False, help="Only settings with these letters",
     ),
     Key(
         id="run.beside", keys="right,left", action="beside", display="→ ←", title="facts", places=(OVERVIEW,),
@@ -249,7 +254,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="curve.move", keys="right,left", action="curve_move", display="← →", label="read off", places=(CURVE,),
-        changes=False, help="Read the value off along the curve; shift is ten times as far",
+        changes=False, help="Read values off along the curve; shift is ten times as far",
     ),
     Key(
         id="curve.zoom", keys="plus,minus", action="curve_zoom", display="+ -", label="zoom", places=(CURVE,),
@@ -269,7 +274,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="data.ranks", keys="right,left", action="ranks", display="← →", label="world_size", places=(DATA,),
-        changes=False, help="Who would own which split on another world_size",
+        changes=False, help="Who would own which split, on another world_size",
     ),
     Key(
         id="tree.filter", keys="slash", action="filter", label="filter", places=(TREE,),
@@ -300,19 +305,25 @@ TABLE: tuple[Key, ...] = (
         changes=True, help="Delete what could go; asks first",
     ),
     Key(
+        id="disk.other", keys="tab", action="app.focus_next", title="the other table", places=(DISK,),
+        changes=False, help="To the list below, of what could go, or the one above; j and k move in it",
+    ),
+    Key(
         id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
         changes=False, help="Look at the disk now",
     ),
     Key(
-        id="move", keys="j,k,down,up", action="move", display="j k ↑ ↓", places=(LIST, RUN, LOG),
+        id="move", keys="j,k,down,up", action="move", display="j k ↑ ↓", title="up and down",
+        places=_ROWS,
         changes=False, help="One row down, one up",
     ),
     Key(
-        id="move.ends", keys="g,G,home,end", action="move_ends", display="g G", places=(LIST, RUN, LOG),
+        id="move.ends", keys="g,G,home,end", action="move_ends", display="g G", title="the ends", places=_ROWS,
         changes=False, help="The first row, the last row",
     ),
     Key(
-        id="move.half", keys="ctrl+d,ctrl+u", action="move_half", display="^d ^u", places=(LIST, RUN, LOG),
+        id="move.half", keys="ctrl+d,ctrl+u", action="move_half", display="^d ^u", title="half a screen",
+        places=_ROWS,
         changes=False, help="Half a screen down, half a screen up; pgdn and pgup a whole one",
     ),
     Key(
@@ -321,15 +332,15 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="back", keys="escape", action="back", label="back", places=(RUN, RESUME, LOG, COMPARE, DISK, TREE),
-        changes=False, help="Back; in the list: clear the filter",
+        changes=False, help="Back; first out of a search, where there is one",
+    ),
+    Key(
+        id="palette", keys="ctrl+p,colon", action="app.command_palette", label="commands", places=(EVERYWHERE,),
+        changes=False, help="Every command and run by name; themes too",
     ),
     Key(
         id="help", keys="question_mark,f1", action="app.help", label="help", places=(EVERYWHERE,),
         changes=False, help="This help",
-    ),
-    Key(
-        id="palette", keys="ctrl+p,colon", action="app.command_palette", places=(EVERYWHERE,),
-        changes=False, help="Every command and every run by name; themes too",
     ),
     Key(
         id="quit", keys="q", action="app.quit", label="quit", places=(EVERYWHERE,),
@@ -346,6 +357,7 @@ _BOUND_BY_WIDGETS = frozenset(
         "curve.zoom",
         "curve.metric",
         "data.ranks",
+        "disk.other",
         "move",
         "move.ends",
         "move.half",
@@ -363,6 +375,10 @@ _COMMANDS: dict[str, tuple[tuple[str, str], ...]] = {
     "curve.zoom": (("Closer", "curve_zoom(2)"), ("Farther", "curve_zoom(0.5)"), ("All of it", "curve_zoom(0)")),
     "curve.metric": (("Next metric", "curve_metric(1)"), ("Metric before", "curve_metric(-1)")),
 }
+
+
+# What every page has, or nearly every one; the help says it once.
+COMMON = ("move", "move.ends", "move.half", "back", "palette", "help", "quit")
 
 
 def of_place(place: str) -> tuple[Key, ...]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.widgets.hint import fitting
 from lavender_tui.tui.widgets.inks import fit
 
 PLACEHOLDER = "what to do, a run, a theme"
@@ -90,8 +93,10 @@ class LavenderCommands(Provider):
 
     def _row(self, key: keys.Key, name: str, group: str) -> Text:
         is_ascii = getattr(self.app, "is_ascii", False)
-        row = _row(group, keys.in_words(key.shown) if is_ascii else key.shown, name, key.help)
-        row.truncate(min(_WIDEST, int(self.app.size.width * _SHARE)) - _FRAME, overflow="ellipsis")
+        width = min(_WIDEST, int(self.app.size.width * _SHARE)) - _FRAME
+        room = width - _GROUP_WIDTH - _KEY_WIDTH - _TITLE_WIDTH - 1
+        row = _row(group, keys.in_words(key.shown) if is_ascii else key.shown, name, _brief(key.help, room))
+        row.truncate(width, overflow="ellipsis")
         return row
 
     async def _press(self, action: str) -> None:
@@ -106,6 +111,14 @@ class LavenderCommands(Provider):
             if go_to is not None:
                 go_to(key)
                 return
+
+
+def _brief(help: str, room: int) -> str:
+    """As much of a sentence as fits and says something whole: up to a colon or a semicolon, else up to a comma."""
+    if cell_len(help) <= room:
+        return help
+    ends = [match.start() for match in re.finditer(r"[:;]", help) if cell_len(help[: match.start()]) <= room]
+    return help[: ends[-1]] if ends else fitting(help, room)
 
 
 def _group(key: keys.Key) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.app import App
 from textual.command import CommandInput
+from textual.containers import VerticalScroll
 
 from lavender_tui.demo.guide import BEGIN as HINT
 from lavender_tui.model.plan import Batch, Launch, Policy, ResumePlan, Source, Start
@@ -21,6 +22,8 @@ from lavender_tui.tui import keys
 from lavender_tui.tui.consequences import launched_words
 from lavender_tui.tui.lineup import arrange
 from lavender_tui.tui.listing import View
+from lavender_tui.tui.palette import _brief
+from lavender_tui.tui.screens.help import sections
 from lavender_tui.tui.widgets.hint import fitting
 from lavender_tui.tui.widgets.inks import fit
 from tests.model.build import checkpoint, run
@@ -120,7 +123,7 @@ def test_what_a_launch_did_in_one_line() -> None:
 def test_a_hint_is_cut_at_the_end_of_a_clause(words: str, width: int) -> None:
     shown = fitting(words, width)
     assert words.startswith(shown)
-    assert cell_len(shown) <= width or not any(char in ",.:" for char in words[: width + 1])
+    assert cell_len(shown) <= width or not any(char in ",.:;" for char in words[: width + 1])
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -206,13 +209,59 @@ async def test_the_palette_is_in_groups_with_the_keys(play: Play, root: Path, si
 async def test_the_help_says_how_it_scrolls_and_how_far_it_is(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "question_mark")
-        await until_shown(pilot, "pgdn pgup a screen   g G the ends   esc back   0 %")
+        await until_shown(pilot, "tab heading  g G ends  esc back  0 %")
         await press(pilot, "j", "j", "space")
-        await until(pilot, lambda: re.search(r"esc back   [1-9][0-9]? %", text_of(pilot.app)), "further")
+        await until(pilot, lambda: re.search(r"esc back  [1-9][0-9]? %", text_of(pilot.app)), "further")
         await press(pilot, "G")
-        await until_shown(pilot, "100 %")
-        assert "idle: no process" in text_of(pilot.app)
+        await until_shown(pilot, "esc back  100 %")
+        assert "P delete the rest" in text_of(pilot.app)
         await press(pilot, "g")
-        await until_shown(pilot, "esc back   0 %")
+        await until_shown(pilot, "esc back  0 %")
+        for heading in ("On every page", "States", "Elsewhere"):
+            await press(pilot, "tab")
+            if heading != "Elsewhere":  # there is less below it than a screen
+                await until(pilot, lambda one=heading: one in lines_of(pilot.app)[3], heading)
+        await press(pilot, "shift+tab", "shift+tab")
+        await until(pilot, lambda: "On every page" in lines_of(pilot.app)[3], "back")
         await pilot.resize_terminal(200, 200)
-        await until(pilot, lambda: "j k a line" not in text_of(pilot.app), "all of it, nothing to scroll")
+        await until(pilot, lambda: "j k line" not in text_of(pilot.app), "all of it, nothing to scroll")
+
+
+@pytest.mark.parametrize(
+    "places", [(place,) for place in keys.PLACES if place != keys.EVERYWHERE] + [(keys.CURVE, keys.RUN)]
+)
+def test_the_help_begins_with_the_page_and_names_no_key_twice(places: tuple[str, ...]) -> None:
+    own, others = sections(places)
+    said = [key.id for _, found in (*own, *others) for key in found]
+    assert len(said) == len(set(said))
+    here = {key.id for key in keys.of_places(places)}
+    assert {key.id for _, found in own for key in found} == here
+    assert here.isdisjoint(key.id for _, found in others for key in found)
+    missing = {key.id for key in keys.TABLE} - set(said)
+    assert missing <= set(keys.COMMON)  # such as "up and down" for a page that has no rows
+    assert own[0][0] == keys.PLACES[places[0]] and own[-1][0] == "On every page"
+    assert all(key.name for _, found in others for key in found)
+
+
+async def test_the_help_of_the_list_fits_on_six_small_screens(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "question_mark")
+        scroll = pilot.app.screen.query_one(VerticalScroll)
+        await until(pilot, lambda: scroll.max_scroll_y > 0, "laid out")
+        assert scroll.virtual_size.height < 6 * scroll.size.height
+
+
+@pytest.mark.parametrize("place", keys.PLACES)
+def test_at_80_columns_the_palette_says_whole_clauses(place: str) -> None:
+    room = int(80 * 0.96) - 5 - 11 - 6 - 20 - 1
+    for key in (key for key in keys.of_place(place) if keys.commands(key)):
+        brief = _brief(key.help, room)
+        assert brief and cell_len(brief) <= room and key.help[len(brief) :][:1] in ("", ",", ".", ":", ";"), key.id
+        assert all(cell_len(name) <= 20 for name, _ in keys.commands(key)), key.id
+
+
+async def test_the_bar_names_the_palette_beside_the_help_where_there_is_room(play: Play, root: Path) -> None:
+    async with play(root, size=LARGE) as pilot:
+        await until(pilot, lambda: lines_of(pilot.app)[-1].endswith("^p commands  ? help  q quit"), "the palette's key")
+        await pilot.resize_terminal(*SMALL)
+        await until(pilot, lambda: lines_of(pilot.app)[-1].endswith("? help  q quit"), "the bar on 80 cells")

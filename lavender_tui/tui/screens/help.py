@@ -1,6 +1,8 @@
-"""Every key, from the one table of keys, the place one came from first."""
+"""Every key, from the one table of keys: those of the page one came from, those of all pages, the others in short."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -9,12 +11,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lavender_tui.model.run import RunState
-from lavender_tui.tui.keys import EVERYWHERE, PLACES, TABLE, Key, in_words
+from lavender_tui.tui.keys import COMMON, EVERYWHERE, PLACES, TABLE, Key, in_words
 from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.themes import STATE_GLYPHS
+from lavender_tui.tui.widgets.inks import INKS
+from lavender_tui.tui.widgets.packed import PackedLines
 
 _KEY_WIDTH = 9
-_SCROLLING = "j k a line   pgdn pgup a screen   g G the ends   esc back"
+_SCROLLING = "j k line  pgdn pgup screen  tab heading  g G ends  esc back"
 _STATE_WORDS = {
     RunState.RUNNING: "a live process, saving or logging",
     RunState.STALLED: "alive, but no step and no save for more than 3 of its own intervals",
@@ -25,9 +29,30 @@ _STATE_WORDS = {
 }
 
 
+Section = tuple[str, list[Key]]
+
+
+def sections(places: Sequence[str], keys: Iterable[Key] = TABLE) -> tuple[list[Section], list[Section]]:
+    """Headings with their keys: of the pages that one is on, with what all pages have; and what other pages have on
+    top. No key is there twice."""
+    keys, seen = list(keys), set[str]()
+
+    def of(place: str) -> list[Key]:
+        found = [key for key in keys if place in key.places and key.id not in seen and key.id not in COMMON]
+        seen.update(key.id for key in found)
+        return found
+
+    here = [(PLACES[place], of(place)) for place in places]
+    everywhere = [key for key in keys if key.id in COMMON and {*places, EVERYWHERE} & set(key.places)]
+    others = [(title, of(place)) for place, title in PLACES.items() if place not in (*places, EVERYWHERE)]
+    own = [*here, ("On every page", everywhere)]
+    return [one for one in own if one[1]], [one for one in others if one[1]]
+
+
 class HelpScreen(Orderly, ModalScreen[None]):
     """Scrolls; any of the usual keys closes it."""
 
+    COMPONENT_CLASSES = INKS
     BINDINGS = [  # noqa: RUF012
         ("escape,q,question_mark,f1,enter", "close", "Back"),
         ("j", "scroll(1)", "Down"),
@@ -36,11 +61,14 @@ class HelpScreen(Orderly, ModalScreen[None]):
         ("G,end", "to_end(True)", "Last line"),
         ("space,ctrl+d", "half(1)", "Half a screen down"),
         ("ctrl+u", "half(-1)", "Half a screen up"),
+        ("tab", "heading(1)", "The next heading"),
+        ("shift+tab", "heading(-1)", "The heading before"),
     ]
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, *places: str) -> None:
+        """`places` that one came from, the innermost first."""
         super().__init__()
-        self._place = place
+        self._places = places
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="document"):
@@ -49,14 +77,23 @@ class HelpScreen(Orderly, ModalScreen[None]):
             yield Static(Text(_SCROLLING), id="scrolling", classes="answers", markup=False)
 
     def _entries(self) -> ComposeResult:
-        for place in sorted(PLACES, key=lambda one: (one != self._place, one == EVERYWHERE)):
-            yield Static(Text(PLACES[place], style="bold"), classes="heading", markup=False)
-            for key in TABLE:
-                if place in key.places and self._may(key):
-                    yield self._entry(key.shown, key.help)
-        yield Static(Text("States", style="bold"), classes="heading", markup=False)
+        own, others = sections(self._places, [key for key in TABLE if self._may(key)])
+        for title, found in own:
+            yield _heading(title)
+            for key in found:
+                yield self._entry(key.shown, key.help)
+        yield _heading("States")
         for state, words in _STATE_WORDS.items():
             yield self._entry(f"{STATE_GLYPHS[state]}", f"{state.value}: {words}")
+        yield _heading("Elsewhere, besides (there ? says more)")
+        for title, _ in others:
+            yield Static(Text(title), classes="subheading", markup=False)
+            yield PackedLines(classes="entries")
+
+    def _show_others(self) -> None:
+        others = sections(self._places, [key for key in TABLE if self._may(key)])[1]
+        for lines, (_, found) in zip(self.query(PackedLines), others, strict=True):
+            lines.show([[(key.shown, "strong"), (f" {key.name.lower()}", "")] for key in found])
 
     def _entry(self, left: str, right: str) -> Static:
         if getattr(self.app, "is_ascii", False):
@@ -68,6 +105,7 @@ class HelpScreen(Orderly, ModalScreen[None]):
         return not (key.changes and getattr(self.app, "is_readonly", False))
 
     def on_mount(self) -> None:
+        self._show_others()
         scroll = self.query_one(VerticalScroll)
         scroll.focus()
         self.watch(scroll, "scroll_y", self._say_place, init=False)
@@ -80,6 +118,17 @@ class HelpScreen(Orderly, ModalScreen[None]):
         scroll = self.query_one(VerticalScroll)
         (scroll.scroll_end if is_last else scroll.scroll_home)(animate=False)
 
+    def action_heading(self, places: int) -> None:
+        """To the next heading below the first line in sight, or the one before it; at the last one the first again."""
+        scroll = self.query_one(VerticalScroll)
+        at, most = round(scroll.scroll_y), round(scroll.max_scroll_y)
+        tops = sorted({min(most, one.virtual_region.y) for one in self.query(".heading")})
+        if places > 0:
+            target = next((top for top in tops if top > at), tops[0])
+        else:
+            target = next((top for top in reversed(tops) if top < at), tops[-1])
+        scroll.scroll_to(y=target, animate=False)
+
     def action_half(self, halves: int) -> None:
         self.action_scroll(halves * max(1, self.query_one(VerticalScroll).size.height // 2))
 
@@ -88,7 +137,7 @@ class HelpScreen(Orderly, ModalScreen[None]):
         scroll = self.query_one(VerticalScroll)
         most = round(scroll.max_scroll_y)
         share = round(100 * scroll.scroll_y / most) if most else 100
-        words = f"{_SCROLLING}   {share} %" if most else "esc back"
+        words = f"{_SCROLLING}  {share} %" if most else "esc back"
         self.query_one("#scrolling", Static).update(Text(words))
 
     def on_resize(self) -> None:
@@ -96,6 +145,10 @@ class HelpScreen(Orderly, ModalScreen[None]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+
+def _heading(title: str) -> Static:
+    return Static(Text(title, style="bold"), classes="heading", markup=False)
 
 
 def _entry(left: str, right: str) -> Static:

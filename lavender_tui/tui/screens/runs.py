@@ -47,7 +47,7 @@ class RunsScreen(ListView, Screen[None]):
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.LIST
-    BINDINGS = [*keys.bindings(keys.LIST), ("escape", "clear_filter", "Clear the filter")]  # noqa: RUF012
+    BINDINGS = keys.bindings(keys.LIST)
     AUTO_FOCUS = "RunTable"
 
     def __init__(self) -> None:

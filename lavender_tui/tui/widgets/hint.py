@@ -32,8 +32,8 @@ class HintLine(Widget):
 
 
 def fitting(words: str, width: int) -> str:
-    """The words up to the last comma or full stop that `width` cells have room for: no half sentence."""
+    """The words up to the last stop that `width` cells have room for: no half sentence."""
     if cell_len(words) <= width:
         return words
-    ends = [at for at, char in enumerate(words) if char in ",.:" and cell_len(words[:at]) <= width]
+    ends = [at for at, char in enumerate(words) if char in ",.:;" and cell_len(words[:at]) <= width]
     return words[: ends[-1]] if ends else words

@@ -65,7 +65,9 @@ class KeyBar(Widget):
             entry: list[Span] = [(shown, "faint" if is_dim else "accent")]
             entry += [(f" {self._label(key)}", "faint" if is_dim else "quiet"), ("  ", "")]
             start = spans_length(spans)
-            room = self.size.width - (0 if key.id in _KEPT else kept)
+            if key.id in _KEPT:
+                kept -= len(key.shown) + len(self._label(key)) + 3
+            room = self.size.width - kept
             if start + spans_length(entry[:2]) > room:
                 continue
             spans += entry
