@@ -96,7 +96,7 @@ PLACES = {
     ),
     "help": Place(
         HelpScreen, ("question_mark",), "╭──────",
-        {"escape,q,question_mark,f1,enter": gone("╭──────"), "j,G,end,space,ctrl+d": ANY,
+        {"escape,q,question_mark,f1,enter": gone("╭──────"), "j,G,end,space,ctrl+d,tab,shift+tab": ANY,
          "k,g,home,ctrl+u": Try((), way=("G",))},
         size=SMALL, is_long=False,
     ),

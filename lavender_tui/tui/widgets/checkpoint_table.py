@@ -20,7 +20,9 @@ _CLOCK = 8  # cells of a time of day
 
 
 @cache
-def _columns(saved: int, save: int = 7, stage: int = 10, epoch: int = 7, loss: int = 8) -> tuple[Column, ...]:
+def _columns(
+    saved: int, save: int = 7, stage: int = 10, epoch: int = 7, loss: int = 8, ranks: int = 6
+) -> tuple[Column, ...]:
     """The columns, that of the ages `saved` cells wide; the others as wide as what they hold."""
     return (
         Column(key="save", title="SAVE", width=save, right=True, keep=100),
@@ -31,7 +33,7 @@ def _columns(saved: int, save: int = 7, stage: int = 10, epoch: int = 7, loss: i
         Column(key="loss", title="LOSS", width=loss, right=True, keep=90),
         Column(key="saved", title="SAVED", width=saved, right=True, keep=75),
         Column(key="at", title="AT", width=_CLOCK, right=True, keep=65),
-        Column(key="ranks", title="RANKS", width=6, right=True, keep=70),
+        Column(key="ranks", title="RANKS", width=ranks, right=True, keep=70),
         Column(key="size", title="SIZE", width=7, right=True, keep=55),
         Column(key="why", title="", width=20, keep=40, grows_to=200),
     )
@@ -45,10 +47,11 @@ def _fitting(checkpoints: Sequence[Checkpoint], saved: int) -> tuple[Column, ...
 
     return _columns(
         saved,
-        save=widest(lambda one: Cell(text.save_count(_count(one))), 4, 7),
+        save=widest(lambda one: Cell(text.save_count(_count(one))), 5, 7),
         stage=widest(_stage, 5, 10),
         epoch=widest(lambda one: Cell(_epoch(one)), 5, 7),
         loss=widest(lambda one: Cell(short_loss(one.loss, one.loss_text)), 6, 8),
+        ranks=widest(_ranks, 5, 6),
     )
 
 
