@@ -169,7 +169,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="list.flat", keys="t", action="flat", title="tree or flat", places=(LIST,),
-        changes=False, help="Runs below what they go on from, or each in its own place; ⋯7: seven deep",
+        changes=False, help="Runs below what they go on from, or each in its own place; ⋯7 is seven deep",
     ),
     Key(
         id="list.view", keys="v", action="next_view", title="next view", places=(LIST,),

@@ -117,7 +117,7 @@ def _brief(help: str, room: int) -> str:
     """As much of a sentence as fits and says something whole: up to a colon or a semicolon, else up to a comma."""
     if cell_len(help) <= room:
         return help
-    ends = [match.start() for match in re.finditer(r"[:;]", help) if cell_len(help[: match.start()]) <= room]
+    ends = [match.start() for match in re.finditer(r"[:;](?= )", help) if cell_len(help[: match.start()]) <= room]
     return help[: ends[-1]] if ends else fitting(help, room)
 
 

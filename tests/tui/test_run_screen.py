@@ -38,6 +38,15 @@ async def test_checkpoints_newest_first_and_the_default_marked(play: Play, root:
             assert "← resumes here" in text_of(pilot.app)
 
 
+async def test_the_last_save_of_a_finished_training_is_no_place_to_resume(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 9, epoch=3, epochs=3, complete=True)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "enter", "2")
+        await until_shown(pilot, "← the end: nothing is left to train")
+        assert "resumes here" not in text_of(pilot.app)
+
+
 async def test_saves_within_seconds_are_told_apart_by_their_time(play: Play, tmp_path: Path) -> None:
     root = tmp_path / "checkpoints"
     for count in range(1, 13):

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import NOTHING, why_passed_over
+from lavender_tui.model.start import is_training_over
 from lavender_tui.tui import ages
 from lavender_tui.tui.themes import wholeness_ink, wholeness_words
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
@@ -148,6 +149,8 @@ def _why(one: Checkpoint, is_default: bool, bad: str | None) -> Cell:
     refusals, notes = one.rank_states.problems, text.clean("; ".join((*one.warnings, *one.rank_states.problems)), 300)
     if is_default and refusals and not doubt:
         return Cell(f"← its rank states can't be merged: {text.clean(refusals[0], 300)}", "warn")
+    if is_default and is_training_over(one) and not doubt:
+        return Cell("← the end: nothing is left to train", "good")
     if is_default:
         return Cell(f"← resumes here{doubt or (f': {notes}' if notes else '')}", "accent")
     if doubt and one.is_whole:
