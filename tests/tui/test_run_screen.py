@@ -60,6 +60,18 @@ async def test_saves_within_seconds_are_told_apart_by_their_time(play: Play, tmp
         assert all("4/4" in line for line in shown)
 
 
+async def test_without_splits_no_key_offers_other_owners(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 1, each=None)
+    runs.save(root / "run-2026-04-25_09-12-07", 1)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "g", "enter", "4")
+        await until_shown(pilot, "← → world_size")
+        await press(pilot, "escape", "G", "enter", "4")
+        await until_shown(pilot, "no rank states with this save")
+        assert "← → world_size" not in text_of(pilot.app)
+
+
 async def test_splits_that_do_not_fit_are_a_key_away(play: Play, tmp_path: Path) -> None:
     root = tmp_path / "checkpoints"
     counts = {"samples_consumed_per_split": [5] * 48, "positions_consumed_per_split": [5] * 48}

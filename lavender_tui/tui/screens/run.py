@@ -309,6 +309,7 @@ class RunScreen(RunTabs, Screen[None]):
         self._positions[(message.position.path, message.mtime_ns)] = message.position
         if message.sequence == self._sequence:
             self.query_one(DataBars).show(message.position, save=self._wanted_position)
+            self.query_one(KeyBar).recheck()
 
     # Keys
 

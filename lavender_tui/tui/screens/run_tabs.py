@@ -203,7 +203,7 @@ class RunTabs(RunActions):
         if action == "beside":
             return self.tab == OVERVIEW and self.query_one("#checkpoints").display
         if action == "ranks":
-            return self.tab == DATA
+            return self.tab == DATA and self.query_one(DataBars).has_splits
         if action == "tree":
             return self.tab in (OVERVIEW, CHECKPOINTS, HISTORY)
         if action == "find_setting":

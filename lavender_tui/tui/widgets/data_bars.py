@@ -42,6 +42,11 @@ class DataBars(Widget):
         self._room = 1  # splits that are shown
 
     @property
+    def has_splits(self) -> bool:
+        """Is it known where they stand?"""
+        return self._position is not None and bool(self._position.splits)
+
+    @property
     def _previous(self) -> int:
         """The world_size that saved."""
         ranks = [split.rank for split in self._position.splits if split.rank is not None] if self._position else []
