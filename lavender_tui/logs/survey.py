@@ -11,6 +11,7 @@ from lavender_tui.logs.search import Words
 from lavender_tui.model.log_errors import ErrorBlock, ErrorFinder
 
 STEP = 16 * PAGE
+MOST_PLACED = 100_000  # lines that match whose place among them can be told
 MOST_KEPT = 10_000  # errors that are remembered; more are only counted
 
 
@@ -110,11 +111,12 @@ class Survey:
 
 
 class Count:
-    """How many lines match, counted step by step through the whole file."""
+    """How many lines match, counted step by step through the whole file; `starts`: where the first ones begin."""
 
     def __init__(self, words: Words, size: int) -> None:
         self._words, self._size = words, size
         self.at, self.count = 0, 0
+        self.starts = array("Q")
 
     @property
     def is_whole(self) -> bool:
@@ -123,7 +125,9 @@ class Count:
     def go_on(self) -> None:
         """The next megabyte."""
         end = min(self.at + STEP, -(-self._size // PAGE) * PAGE)
-        self.count += len(self._words.between(self.at, end))
+        found = self._words.between(self.at, end)
+        self.count += len(found)
+        self.starts.extend(one.start for one in found[: MOST_PLACED - len(self.starts)])
         self.at = end
 
 

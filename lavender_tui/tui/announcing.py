@@ -19,30 +19,46 @@ _LINES_OF_A_SCREEN = 6  # a sixth of its height
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """Plain words, never markup; said for `seconds` from when they are first seen."""
+    """Plain words, never markup; said for `seconds` from when they are first seen.
+
+    `is_short`: on one line, its words cut in their middle where they don't fit.
+    """
 
     title: str
     words: str
     severity: SeverityLevel
     seconds: float
+    is_short: bool = False
 
 
 @dataclass
 class Announced(Message, bubble=False):
-    """Somebody, in whatever thread, has something to say."""
+    """Somebody, in whatever thread, has something to say.
+
+    `page`: the one that it is about; else the one in front when it comes. `is_everywhere`: it is about none.
+    """
 
     announcement: Announcement
+    page: Screen[object] | None = None
+    is_everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    until: float  # monotonic seconds
+    page: Screen[object] | None  # that it goes with; None: with none
 
 
 class AnnouncingApp(App[int]):
     """An App whose notices are lines of the screen and no boxes over it.
 
-    A notice under a dialog waits for the dialog to go: it would be over before anybody could read it.
+    A notice under a dialog waits for the dialog to go: it would be over before anybody could read it. One that only
+    informs goes with the page on which it was said; what went wrong, and news of runs, are said wherever one is.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[Announcement, float] = {}  # until when (monotonic seconds); in the order that they came
+        self._said: dict[Announcement, _Said] = {}  # in the order that they came
 
     @property
     def announcements(self) -> tuple[Announcement, ...]:
@@ -57,10 +73,24 @@ class AnnouncingApp(App[int]):
         severity: SeverityLevel = "information",
         timeout: float | None = None,
         markup: bool = False,
+        everywhere: bool = False,
     ) -> None:
-        """Say something for `timeout` seconds; thread-safe. `markup` is for Textual's own callers: it is never read."""
+        """Say something for `timeout` seconds; thread-safe. `markup` is for Textual's own callers: it is never read.
+        `everywhere`: also on other pages than the one in front."""
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        self.post_message(Announced(Announcement(title=title, words=message, severity=severity, seconds=seconds)))
+        words = Announcement(title=title, words=message, severity=severity, seconds=seconds)
+        self.post_message(Announced(words, is_everywhere=everywhere or severity != "information"))
+
+    def remark(self, title: str, words: str) -> None:
+        """A line about the page in front, gone with it; thread-safe."""
+        seconds = self.NOTIFICATION_TIMEOUT
+        said = Announcement(title=title, words=words, severity="information", seconds=seconds, is_short=True)
+        self.post_message(Announced(said, self._page))
+
+    @property
+    def _page(self) -> Screen[object] | None:
+        """The page in front, which dialogs may stand on."""
+        return next((one for one in reversed(self.screen_stack) if not isinstance(one, ModalScreen)), None)
 
     def clear_notifications(self) -> None:
         self._said.clear()
@@ -75,7 +105,8 @@ class AnnouncingApp(App[int]):
         if not self.is_running:
             return
         self._said.pop(message.announcement, None)  # said again, it is the newest
-        self._said[message.announcement] = time.monotonic() + message.announcement.seconds
+        until = time.monotonic() + message.announcement.seconds
+        self._said[message.announcement] = _Said(until, None if message.is_everywhere else message.page or self._page)
         self.set_timer(message.announcement.seconds, self._forget_old)
         self._show_announcements()
 
@@ -90,13 +121,15 @@ class AnnouncingApp(App[int]):
         if isinstance(self.screen, ModalScreen):
             self.set_timer(1.0, self._forget_old)
             return
-        for one in [one for one, until in self._said.items() if until <= now]:
+        for one in [one for one, said in self._said.items() if said.until <= now]:
             del self._said[one]
         self._show_announcements()
 
     def _show_announcements(self) -> None:
-        """On the page in front, which dialogs may stand on."""
-        page = next((one for one in reversed(self.screen_stack) if not isinstance(one, ModalScreen)), None)
+        """On the page in front. What was said on another one went with that."""
+        page = self._page
+        if page is not None:
+            self._said = {one: said for one, said in self._said.items() if said.page in (None, page)}
         if page is None or not page.is_mounted:
             if page is not None and self._said:  # said while the first page was being made
                 self.call_after_refresh(self._show_announcements)

@@ -109,10 +109,10 @@ class LavenderApp(Orderly, AnnouncingApp):
         """Keys, clicks and the palette all come through here: read-only, no screen can forget that it is."""
         name = action if isinstance(action, str) else action[1]
         if not self.may(name):
-            self._say(keys.shown_of(name), READONLY)
+            self.remark(keys.shown_of(name), READONLY)
             return False
         if (why := why_hidden(self.screen, name)) is not None:
-            self._say(keys.shown_of(name), why)
+            self.remark(keys.shown_of(name), why)
             return True
         if isinstance(self.screen, RunsScreen) and self.screen.puts_off(name):
             return True
@@ -137,11 +137,8 @@ class LavenderApp(Orderly, AnnouncingApp):
             return True
         why = None if priority else why_not_here(self.screen, key)
         if why is not None:
-            self._say(keys.name_of(key), why)
+            self.remark(keys.name_of(key), why)
         return why is not None
-
-    def _say(self, title: str, words: str) -> None:
-        self.notify(words, title=title, markup=False)
 
     def get_default_screen(self) -> RunsScreen:
         return RunsScreen()
@@ -229,13 +226,13 @@ class LavenderApp(Orderly, AnnouncingApp):
     @work(thread=True, group="copy", exit_on_error=False)
     def _copy_in_tmux(self, words: str, shown: str) -> None:
         if clipboard.into_tmux(words):
-            self.notify(clean(shown, 300), title=clipboard.IN_TMUX, markup=False)
+            self.remark(clipboard.IN_TMUX, clean(shown, 300))
         else:
             self.call_from_thread(self._copy_by_terminal, words, shown)
 
     def _copy_by_terminal(self, words: str, shown: str) -> None:
         self.copy_to_clipboard(utf8(words))
-        self.notify(clean(shown, 300), title=clipboard.TO_TERMINAL, markup=False)
+        self.remark(clipboard.TO_TERMINAL, clean(shown, 300))
 
     async def action_quit(self) -> None:
         """At once, unless something ends with the app: then it asks."""

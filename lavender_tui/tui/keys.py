@@ -26,6 +26,12 @@ PLACES = {
     EVERYWHERE: "Everywhere",
 }
 _ROWS = (LIST, RUN, LOG, DISK, TREE)  # pages of rows that one moves through
+_NEAR = {  # where one gets to with one key; from anywhere else the list is the way
+    LIST: (RUN, LOG, RESUME, DISK, COMPARE),
+    RUN: (CURVE, DATA, LOG, RESUME, TREE),
+    LOG: (RUN, CURVE, DATA, RESUME),
+    TREE: (RUN, CURVE, DATA),
+}
 _GLYPHS = {
     "enter": "⏎", "escape": "esc", "space": "␣", "slash": "/", "question_mark": "?", "left": "←", "right": "→",
     "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
@@ -136,6 +142,10 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Open the run's page: every checkpoint, the loss, where each split stands",
     ),
     Key(
+        id="list.compare", keys="c", action="compare", label="compare", places=(LIST,),
+        changes=False, help="Compare the marked runs: curves, settings, versions, losses at the same steps",
+    ),
+    Key(
         id="list.filter", keys="slash", action="filter", label="filter", places=(LIST,),
         changes=False, help="Show only runs that match: a word, state:failed, loss<2, stage=sft, !name; tab completes",
     ),
@@ -152,12 +162,8 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Reverse the order",
     ),
     Key(
-        id="list.mark", keys="space", action="mark", label="mark", places=(LIST,),
-        changes=False, help="Mark or unmark the run, to compare",
-    ),
-    Key(
-        id="list.compare", keys="c", action="compare", label="compare", places=(LIST,),
-        changes=False, help="Compare the marked runs: curves, settings, versions, losses at the same steps",
+        id="list.mark", keys="space", action="mark", label="mark ↓", title="mark", places=(LIST,),
+        changes=False, help="Mark or unmark the run and go one row down; two or more are compared",
     ),
     Key(
         id="list.disk", keys="D", action="disk", title="disk", places=(LIST,),
@@ -180,6 +186,14 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Save the filter under a name",
     ),
     Key(
+        id="log.match", keys="n", action="next_match", display="n N", label="match", title="the next match",
+        places=(LOG,), changes=False, help="The next line that matches, N the one before; both go on at the other end",
+    ),
+    Key(
+        id="log.match_back", keys="N", action="previous_match", title="the match before", places=(LOG,),
+        changes=False, help="The line before that matches",
+    ),
+    Key(
         id="log.follow", keys="f", action="follow", label="follow", places=(LOG,),
         changes=False, help="Follow the newest line, or stay where you are",
     ),
@@ -194,14 +208,6 @@ TABLE: tuple[Key, ...] = (
     Key(
         id="log.search", keys="slash", action="search", label="search", places=(LOG,),
         changes=False, help="Search the whole file; a capital minds case, \\v in front makes it a pattern",
-    ),
-    Key(
-        id="log.match", keys="n", action="next_match", label="next", title="the next match", places=(LOG,),
-        changes=False, help="The next line that matches; n and N go on at the other end",
-    ),
-    Key(
-        id="log.match_back", keys="N", action="previous_match", title="the match before", places=(LOG,),
-        changes=False, help="The line before that matches",
     ),
     Key(
         id="log.error", keys="e", action="next_error", label="error", places=(LIST, RUN, LOG),
@@ -285,7 +291,7 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the dotted path of the key",
     ),
     Key(
-        id="compare.scroll", keys="j,down", action="scroll(1)", display="j k", title="scroll", places=(COMPARE,),
+        id="compare.scroll", keys="j,down", action="scroll(1)", display="j k", label="scroll", places=(COMPARE,),
         changes=False, help="Scroll through the differences; g and G to the ends",
     ),
     Key(
@@ -293,20 +299,24 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the whole comparison as text",
     ),
     Key(
-        id="disk.last", keys="plus", action="keep_last(1)", display="+ -", label="keep newest", places=(DISK,),
+        id="disk.last", keys="plus", action="keep_last(1)", display="+ -", label="last", places=(DISK,),
         changes=False, help="Keep more or fewer of the newest",
     ),
     Key(
-        id="disk.best", keys="b", action="keep_best(1)", display="b B", label="keep best", places=(DISK,),
+        id="disk.best", keys="b", action="keep_best(1)", display="b B", label="best", places=(DISK,),
         changes=False, help="Keep more or fewer of the best",
     ),
     Key(
-        id="disk.prune", keys="P", action="prune", label="delete the rest", places=(DISK,),
-        changes=True, help="Delete what could go; asks first",
+        id="disk.prune", keys="P", action="prune", label="prune run", places=(DISK,),
+        changes=True, help="Delete what could go of the run under the cursor; asks first",
     ),
     Key(
-        id="disk.other", keys="tab", action="app.focus_next", title="the other table", places=(DISK,),
-        changes=False, help="To the list below, of what could go, or the one above; j and k move in it",
+        id="disk.prune_all", keys="A", action="prune_all", label="all runs", title="prune all runs", places=(DISK,),
+        changes=True, help="Delete what could go of all runs, each named in the question",
+    ),
+    Key(
+        id="disk.other", keys="tab", action="app.focus_next", label="list", title="the other table", places=(DISK,),
+        changes=False, help="To the list of the run's checkpoints below, or the one above; j and k move in it",
     ),
     Key(
         id="list.rescan", keys="f5", action="rescan", places=(LIST, RUN), display="F5", title="rescan",
@@ -392,11 +402,13 @@ def of_places(places: Sequence[str]) -> tuple[Key, ...]:
     return tuple(dict.fromkeys(key for place in (*places, EVERYWHERE) for key in TABLE if place in key.places))
 
 
-def elsewhere(pressed: str, places: Sequence[str]) -> list[Key]:
-    """The keys with that name, as Textual has it, that work in other places alone; none that move rows."""
-    found = [key for key in TABLE if pressed in key.keys.split(",") and key.id not in _BOUND_BY_WIDGETS]
-    here = any(place in key.places for key in found for place in (*places, EVERYWHERE))
-    return [] if here or pressed == "escape" else found
+def elsewhere(pressed: str, places: Sequence[str]) -> list[str]:
+    """The other places where a key of that name, as Textual has it, works, the nearest first; none where it works in
+    one of `places` too."""
+    found = {place for key in TABLE if pressed in key.keys.split(",") for place in key.places}
+    if pressed == "escape" or found & {*places, EVERYWHERE}:
+        return []
+    return [place for place in dict.fromkeys((*_NEAR.get(places[-1], ()), *PLACES)) if place in found]
 
 
 def bindings(place: str) -> list[BindingType]:

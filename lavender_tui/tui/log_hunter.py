@@ -5,6 +5,7 @@ A search that somebody waits for comes first; counting and surveying go on in st
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -58,7 +59,7 @@ class LogHunter:
         self._survey: Survey | None = None
         self._count: Count | None = None
         self._counted: Query | None = None
-        self._grew_at = 0.0
+        self._grew_at, self._is_open_ended = 0.0, False  # may what stands at the end still go on?
         self._told_at = 0.0
 
     def start(self) -> None:
@@ -117,7 +118,8 @@ class LogHunter:
             self._session = session
             if path is not None:
                 self._pager = Pager(path)
-                self._survey, self._grew_at = Survey(self._pager), time.monotonic()
+                self._survey = Survey(self._pager)
+                self._grew_at, self._is_open_ended = time.monotonic() - _age(path), True
         if self._pager is None:
             return False
         order = self._order
@@ -214,7 +216,7 @@ class LogHunter:
         if self._count.is_whole or time.monotonic() - self._told_at >= _TOLD_SECONDS:
             self._told_at = time.monotonic()
             done = 1.0 if self._count.is_whole else self._count.at / max(1, pager.size)
-            self._post(LogCounted(self._session, query.words, self._count.count, done))
+            self._post(LogCounted(self._session, query.words, self._count.count, done, self._count.starts))
         return True
 
     def _go_on_surveying(self) -> bool:
@@ -249,12 +251,20 @@ class LogHunter:
         assert pager is not None and survey is not None
         change = pager.look()
         if change is Change.GROWN:
-            self._grew_at = time.monotonic()
+            self._grew_at, self._is_open_ended = time.monotonic(), True
             return self._is_survey_asked or pager.size <= SURVEYED_UNASKED
         if change in (Change.CUT, Change.REPLACED):
             self._let_go()  # the reader tells the screen, which opens the file anew
-        elif self._grew_at and time.monotonic() - self._grew_at > _QUIET_SECONDS and survey.is_whole:
-            self._grew_at = 0.0
+        elif self._is_open_ended and time.monotonic() - self._grew_at > _QUIET_SECONDS and survey.is_whole:
+            self._is_open_ended = False
             survey.settle()
             self._tell_survey()
         return False
+
+
+def _age(path: str) -> float:
+    """Seconds since something was written to it: a log that ended long ago is whole at the first look."""
+    try:
+        return max(0.0, time.time() - os.stat(path).st_mtime)
+    except OSError:
+        return 0.0

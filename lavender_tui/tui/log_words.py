@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lavender_tui.logs.survey import STEP
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from lavender_tui.tui.messages import LogSurveyed
     from lavender_tui.tui.widgets.log_view import LogView
 
+_ROLE = re.compile(r"\[[A-Za-z]\w{0,40}?([0-9]{1,6})\]:")
+
 
 def about(number: float) -> str:
     """ "~1.2 M", "~34 k", "~900"."""
@@ -22,25 +26,42 @@ def about(number: float) -> str:
 
 
 def position_words(view: LogView, survey: Survey | None, *, short: bool = False) -> str:
-    """ "line 1,203,332 of 3,400,120  35 %": the line on top; with a ~ what is only estimated so far."""
+    """ "lines 63-79 of 79  100 %": those on the screen, of the file's, and how much of it lies above the last of them;
+    with a ~ what is only estimated so far."""
     if not view.window.rows:
         return ""
-    page, ends = view.window.line_ends_before(view.top_index)
-    before = survey.at_page(page) if survey is not None else None
+    first, last = (line_number(view, survey, index) for index in (view.top_index, view.bottom_index))
+    share = f"{100 if view.is_at_end else min(99, 100 * view.bottom_offset // max(1, view.file_size))} %"
     usual = view.window.bytes_per_line
-    if before is not None:
-        line = text.count(before + ends + 1)
-    elif page == 0:
-        line = text.count(ends + 1)
-    else:
-        line = about(view.top_offset / usual) if usual else "?"
     # What was appended since the survey's last look, a second ago at most, makes it no estimate.
-    if survey is not None and survey.at >= view.file_size - STEP:
-        lines = text.count(max(survey.lines, (before or 0) + ends + 1))
-    else:
+    if first is None or last is None or survey is None or survey.at < view.file_size - STEP:
         lines = about(view.file_size / usual) if usual else "?"
-    share = 100 if view.is_at_end else min(99, 100 * view.top_offset // max(1, view.file_size))
-    return f"{line} / {lines} {share} %" if short else f"line {line} of {lines}  {share} %"
+        near = (
+            about(view.top_offset / usual) if usual and first is None else "?" if first is None else text.count(first)
+        )
+        return f"{near} / {lines}  {share}" if short else f"line {near} of {lines}  {share}"
+    span = text.count(first) if first == last else f"{text.count(first)}-{text.count(last)}"
+    if short:
+        return f"{span} of {text.count(max(survey.lines, last))}"
+    return f"line{'' if first == last else 's'} {span} of {text.count(max(survey.lines, last))}  {share}"
+
+
+def line_number(view: LogView, survey: Survey | None, index: int) -> int | None:
+    """Of a row that is held, the first line being 1; None where the survey hasn't been."""
+    page, ends = view.window.line_ends_before(index)
+    before = survey.at_page(page) if survey is not None else None
+    if before is None:
+        return ends + 1 if page == 0 else None
+    return before + ends + 1
+
+
+def prefix_words(lines: Sequence[str], *, is_on_several_hosts: bool = False) -> str:
+    """What torchrun's mark before a rank's lines means, where there is one: "[default2]: is what rank 2 printed"."""
+    found = next((match for line in lines if (match := _ROLE.match(line))), None)
+    if found is None:
+        return ""
+    of = f"rank {found[1]} of its host" if is_on_several_hosts else f"rank {found[1]}"
+    return f"{found[0]} is what {of} printed"
 
 
 def error_words(found: LogSurveyed | None, is_long: bool) -> str:
@@ -60,7 +81,9 @@ def found_words(error: ErrorBlock, line: int | None, place: str = "") -> str:
     return f"error{place}: {error.words}{where}"
 
 
-def count_words(words: str, count: int, done: float) -> str:
-    """ "“loss”: 120 lines", "“loss”: 120 lines so far, 34 %"."""
+def count_words(words: str, count: int, done: float, place: int | None = None) -> str:
+    """ "“loss”: 120 lines", "“loss”: 120 lines so far, 34 %"; "“loss”: 3 of 120 lines" at one of them."""
     so_far = "" if done >= 1 else f" so far, {done:.0%}"
+    if place is not None:
+        return f"“{words}”: {place:,} of {text.plural(count, 'line')}{so_far}"
     return f"“{words}”: {text.plural(count, 'line') if count else 'no line'}{so_far}"

@@ -194,12 +194,13 @@ class LogFound(Message, bubble=False):
 
 @dataclass
 class LogCounted(Message, bubble=False):
-    """So many lines match `words`, in that share of the file."""
+    """So many lines match `words`, in that share of the file; the first ones begin at `starts`, in their order."""
 
     session: int
     words: str
     count: int
     done: float
+    starts: Sequence[int] = ()
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, LogCounted)

@@ -42,7 +42,7 @@ class Telling:
         for notice in found[:_MOST]:
             self._say(notice)
         if len(found) > _MOST:
-            self._app.notify(f"and {len(found) - _MOST:,} more", timeout=_SECONDS)
+            self._app.notify(f"and {len(found) - _MOST:,} more", timeout=_SECONDS, everywhere=True)
         if found:
             self._signal(found)
 
@@ -64,6 +64,7 @@ class Telling:
             severity=severity,  # type: ignore[arg-type]
             timeout=_SECONDS,
             markup=False,
+            everywhere=True,
         )
 
     def _signal(self, found: Sequence[Notice]) -> None:

@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 READONLY = "read-only: nothing is started, ended or written here"
-_PLAIN = {keys.LIST: "in the list", keys.RUN: "on a run's page", keys.LOG: "in the log", keys.RESUME: "on the sheet"}
+_PLAIN = {
+    keys.LIST: "in the list",
+    keys.RUN: "on a run's page",
+    keys.CURVE: "in a run's Loss",
+    keys.DATA: "in a run's Data",
+    keys.LOG: "in the log",
+    keys.RESUME: "on the sheet",
+    keys.TREE: "in a checkpoint",
+    keys.COMPARE: "in the comparison",
+    keys.DISK: "on the disk page",
+}
 _HERE = {
     ("enter", keys.LOG): "a line can't be opened; e goes to an error, / searches",
     ("l", keys.LOG): "this is the log",
@@ -29,12 +39,12 @@ def why_hidden(screen: Screen[object], action: str) -> str | None:
 
 
 def why_not_here(screen: Screen[object], pressed: str) -> str | None:
-    """Where a key of the table works that nothing on this page has answered; None for any other key."""
+    """Where a key of the table works that nothing on this page has answered, all such places, the nearest first; None
+    for any other key."""
     place = getattr(screen, "PLACE", None)
     if place is None or isinstance(screen.focused, Input):
         return None
     if (pressed, place) in _HERE:
         return _HERE[pressed, place]
-    places = [_PLAIN[one] for key in keys.elsewhere(pressed, getattr(screen, "places", (place,))) for one in key.places
-              if one in _PLAIN]  # fmt: skip
-    return f"a key for elsewhere: {', '.join(dict.fromkeys(places))}" if places else None
+    places = [_PLAIN[one] for one in keys.elsewhere(pressed, getattr(screen, "places", (place,)))]
+    return f"a key for elsewhere: {', '.join(places)}" if places else None

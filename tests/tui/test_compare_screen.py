@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from lavender_tui.tui.screens.compare import CompareScreen
+from lavender_tui.tui.screens.compare import CompareScreen, telling
 from lavender_tui.tui.screens.runs import RunsScreen
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
@@ -33,11 +36,30 @@ async def test_on_a_low_terminal_the_curves_have_room_and_the_table_scrolls(play
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "space", "space", "space", "c")
         await until(pilot, lambda: any("└──" in line for line in lines_of(pilot.app)), "the plot")
-        assert sum("│" in line or "┤" in line for line in lines_of(pilot.app)) >= 9
+        assert sum("│" in line or "┤" in line for line in lines_of(pilot.app)) >= 8
         table = pilot.app.screen.query_one("#differences")
-        assert table.size.height >= 6 and table.max_scroll_y > 0
+        assert table.size.height >= 9 and table.max_scroll_y > 0
+        assert "j k scroll" in lines_of(pilot.app)[-1]
         await press(pilot, "G")
         await until(pilot, lambda: table.scroll_offset.y == table.max_scroll_y, "the end of the table")
+
+
+def test_values_that_differ_look_different() -> None:
+    tags = ("lavender-run-2026-11-30_02-40-26", "lavender-run-2026-11-30_02-44-13")
+    assert len(set(telling(tags, 20))) == 2
+    assert all(cell_len(shown) == 20 for shown in telling(tags, 20))
+    assert telling(("same", ""), 6) == ["same  ", "–     "]
+
+
+@given(
+    st.text("ab", min_size=1, max_size=200),
+    st.text("xy", max_size=200),
+    st.text("ab", max_size=200),
+    st.integers(8, 60),
+)
+def test_two_values_that_differ_anywhere_look_different(front: str, one: str, back: str, room: int) -> None:
+    first, second = telling((front + one + back, front + "z" + back), room)
+    assert first != second and cell_len(first) == cell_len(second) == room
 
 
 async def test_it_is_live_and_copies_all_of_it(play: Play, root: Path) -> None:

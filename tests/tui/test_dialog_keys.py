@@ -85,7 +85,7 @@ PLACES = {
         is_long=False,
     ),
     "question": Place(
-        Ask, ("D", "P"), "for good", {"n,escape,enter,q": gone("for good"), "y": seen("0 could go")}, is_long=False
+        Ask, ("D", "A"), "for good", {"n,escape,enter,q": gone("for good"), "y": seen("0 could go")}, is_long=False
     ),
     "name": Place(AskName, ("l", "percent_sign"), "To which place", {"escape": gone("To which place")}, is_long=False),
     "document": Place(
@@ -121,7 +121,7 @@ PLACES = {
     "disk": Place(
         DiskScreen, ("D",), "could go: [1-9]",
         {"plus": seen("newest 4"), "minus": seen("newest 2"), "b": seen("best 2"), "B": seen("best 0"),
-         "P": seen("for good"), "escape": gone("of checkpoints")},
+         "P": seen("for good"), "A": seen("for good"), "escape": gone("of checkpoints")},
     ),
     "tree": Place(
         TreeScreen, ("enter", "enter"), "scheduler_state_dict",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.screen import Screen
+from textual.widgets import Static
 
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.screens.disk import DiskScreen
 from tests.tui import runs
-from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
 OLD = "run-2026-04-24_18-53-41"
 
@@ -50,7 +53,7 @@ async def test_nothing_goes_without_a_yes_and_then_only_that(play: Play, full: P
         await until_shown(pilot, "2 could go")
         await press(pilot, "P")
         await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question")
-        assert "Delete 2 checkpoints for good?" in text_of(pilot.app)
+        assert "Delete 2 checkpoints for good?" in text_of(pilot.app) and OLD in asked_about(pilot.app.screen)
         await press(pilot, "enter")  # the default is no
         assert counts(full) == [1, 2, 3, 4, 5]
         await press(pilot, "P")
@@ -66,4 +69,61 @@ async def test_read_only_the_page_only_looks(play: Play, full: Path) -> None:
         await press(pilot, "D")
         await until_shown(pilot, "2 could go")
         await press(pilot, "P")
-        assert isinstance(pilot.app.screen, DiskScreen) and "delete the rest" not in text_of(pilot.app)
+        assert isinstance(pilot.app.screen, DiskScreen) and "prune" not in text_of(pilot.app)
+        await press(pilot, "A")
+        assert isinstance(pilot.app.screen, DiskScreen)
+
+
+OTHER = "run-2026-04-26_18-53-41"
+
+
+@pytest.fixture
+def two(full: Path) -> Path:
+    for count in range(1, 5):
+        runs.save(full / OTHER, count, loss=5.0 - count / 10)
+    runs.launched(full / OTHER, ["python", "train.py"])
+    return full
+
+
+def asked_about(screen: Screen[Any]) -> str:
+    return "\n".join(str(one.render()) for one in screen.query(Static))
+
+
+async def test_one_key_is_for_the_run_under_the_cursor_another_for_all_and_each_run_is_named(
+    play: Play, two: Path
+) -> None:
+    async with play(two, size=SMALL) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "3 could go")
+        bar = lines_of(pilot.app)[-1]
+        assert all(words in bar for words in ("P prune run", "A all runs", "tab list", "+ - last", "b B best"))
+        await press(pilot, "g", "P")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question about one")
+        said = asked_about(pilot.app.screen)
+        assert "Delete 2 checkpoints for good?" in said and OLD in said and OTHER not in said
+        await press(pilot, "n", "j", "P")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question about the other")
+        said = asked_about(pilot.app.screen)
+        assert "Delete 1 checkpoint for good?" in said and OTHER in said and OLD not in said
+        await press(pilot, "n", "A")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question about all")
+        said = asked_about(pilot.app.screen)
+        assert "Delete 3 checkpoints of all 2 runs for good?" in said and OTHER in said and OLD in said
+        await press(pilot, "n", "j", "P")
+        await until_shown(pilot, "nothing of this run could go; A is for all runs")
+
+
+async def test_a_question_and_the_page_behind_it_say_the_same_numbers(play: Play, two: Path) -> None:
+    async with play(two) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "3 could go")
+        await press(pilot, "A")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question")
+        runs.save(two / OTHER, 9, loss=2.0)
+        await until(pilot, lambda: sum(len(run.checkpoints) for run in pilot.app.runs) == 11, "it was seen")
+        page = pilot.app.screen_stack[-2]
+        assert isinstance(page, DiskScreen)
+        await pilot.pause()
+        assert "3 could go" in str(page.query_one("#rules").render())
+        await press(pilot, "n")
+        await until_shown(pilot, "4 could go")

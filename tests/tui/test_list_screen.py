@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from lavender_tui.model.run import Run, RunState
@@ -19,6 +22,7 @@ from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.start import Look
 from lavender_tui.tui.widgets.line_table import Cell
 from lavender_tui.tui.widgets.run_table import KNOWN, RunTable
+from lavender_tui.tui.widgets.top_bar import count_choices
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -372,3 +376,33 @@ async def test_names_of_a_deep_chain_are_whole(play: Play, tmp_path: Path, size:
             assert told[12] == " " * 15 + "│" + " " * 9 + "└ " and told[13] == " " * 15 + "└ "
         await press(pilot, "G", "space")
         await until_shown(pilot, "⋯7└◆run-2026-04-30_10-00-00" if size == SMALL else "└◆run-2026-04-30")
+
+
+async def test_the_header_says_how_many_of_the_runs_are_shown_and_how_many_are_marked(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await until(pilot, lambda: "5 runs" in lines_of(pilot.app)[0], "all of them")
+        await press(pilot, "slash", *"state:failed", "enter")
+        await until(pilot, lambda: "1 of 5 runs  ✗ 1 failed" in lines_of(pilot.app)[0], "those that match")
+        await press(pilot, "escape")
+        await until(pilot, lambda: " 5 runs" in lines_of(pilot.app)[0] and " of " not in lines_of(pilot.app)[0], "all")
+        assert "c compare" not in lines_of(pilot.app)[-1] and "␣ mark ↓" in lines_of(pilot.app)[-1]
+        await press(pilot, "g", "space")
+        await until(pilot, lambda: "◆ 1 marked" in lines_of(pilot.app)[0], "the mark is counted")
+        await press(pilot, "space")
+        await until(pilot, lambda: "◆ 2 marked" in lines_of(pilot.app)[0], "both are counted")
+        assert "c compare" in lines_of(pilot.app)[-1]
+
+
+_TOTALS = st.lists(
+    st.tuples(st.sampled_from(RunState), st.integers(1, 99_999)), unique_by=lambda one: one[0], min_size=1
+)
+
+
+@given(_TOTALS, st.integers(0, 9))
+def test_no_word_of_the_header_is_cut_short(totals: list[tuple[RunState, int]], marked: int) -> None:
+    whole = sum(count for _, count in totals)
+    for spans in count_choices(totals, total=whole + 1, marked=marked):
+        words = "".join(part for part, _ in spans)
+        assert f"{whole:,} of {whole + 1:,} runs" in words and (f"{marked} marked" in words) == bool(marked)
+        told = set(re.findall("[a-z]+", words)) - {"of", "runs", "marked"}
+        assert told <= {state.value for state in RunState}

@@ -177,9 +177,9 @@ async def test_a_notice_under_a_dialog_waits_for_it(play: Play, root: Path) -> N
         await until(pilot, lambda: "something happened" not in text_of(pilot.app), "gone then", 5)
 
 
-async def test_a_notice_goes_along_to_the_next_page(play: Play, root: Path) -> None:
+async def test_news_of_a_run_goes_along_to_the_next_page(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
-        pilot.app.notify("", title="said in the list", timeout=60)
+        pilot.app.notify("", title="said in the list", timeout=60, everywhere=True)
         await until_shown(pilot, "said in the list")
         for key in ("enter", "escape", "D", "escape", "l"):
             await press(pilot, key)

@@ -10,6 +10,7 @@ import pytest
 
 from lavender_tui.launch import KILL, journal, start, stop
 from lavender_tui.model.plan import Launch
+from lavender_tui.tui import keys
 from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until, until_shown
 from tests.tui.runs import save
 
@@ -50,6 +51,7 @@ async def test_each_key_of_the_list_that_can_do_nothing_says_why(play: Play, roo
             ("c", "mark two runs with ␣ first"),
             ("V", "type a filter with / first"),
             ("percent_sign", "a key for elsewhere: in the log"),
+            ("m", "a key for elsewhere: on the sheet, in a run's Loss"),
         ):
             await press(pilot, key)
             await until_shown(pilot, words)
@@ -66,6 +68,37 @@ async def test_each_key_of_a_page_that_can_do_nothing_says_why(play: Play, root:
         await until_shown(pilot, "that is for the curve: 3")
         await press(pilot, "slash")
         await until_shown(pilot, "the settings are on the overview: 1")
+
+
+@pytest.mark.parametrize("place", keys.PLACES)
+def test_a_key_that_nothing_answers_is_named_with_every_place_where_it_works(place: str) -> None:
+    pressed = {one for key in keys.TABLE for one in key.keys.split(",")}
+    for one in pressed - {"escape"}:
+        wherever = {there for key in keys.TABLE if one in key.keys.split(",") for there in key.places}
+        said = keys.elsewhere(one, (place,))
+        assert set(said) == (set() if wherever & {place, keys.EVERYWHERE} else wherever) and len(said) == len(set(said))
+
+
+async def test_what_was_said_on_a_page_stays_there_and_is_one_line(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await _on_failed(pilot, root)
+        await press(pilot, "c")
+        await until_shown(pilot, "mark two runs with ␣ first")
+        await press(pilot, "D")
+        await until_shown(pilot, "of checkpoints")
+        assert "mark two runs" not in text_of(pilot.app) and not pilot.app.announcements
+        await press(pilot, "escape")
+        await until_shown(pilot, f"▌▾ {FAILED}")
+        assert "mark two runs" not in text_of(pilot.app)
+        pilot.app.copy("x", "/a/directory" * 20 + "/the end")
+        await until_shown(pilot, "/the end")
+        assert pilot.app.screen.query_one("#announcements").size.height == 1
+        pilot.app.notify("it broke", severity="error", title="A run")
+        await until_shown(pilot, "it broke")
+        await press(pilot, "D")
+        await until_shown(pilot, "of checkpoints")
+        await until_shown(pilot, "it broke")
+        assert "/the end" not in text_of(pilot.app)
 
 
 async def test_read_only_says_so(play: Play, root: Path) -> None:
@@ -106,7 +139,7 @@ async def test_while_a_search_stands_esc_ends_that_and_says_so(play: Play, root:
     async with play(root, size=SMALL) as pilot:
         await _on_failed(pilot, root)
         await press(pilot, "l", "slash", *"rank0", "enter")
-        await until_shown(pilot, "“rank0”: 3 lines")
+        await until_shown(pilot, "“rank0”: 3 of 3 lines")
         await until_shown(pilot, "esc end search")
         await press(pilot, "escape")
         await until_shown(pilot, "esc back")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # columns, and curves that can be told apart
 LETTERS = "ABCDEF"
+_LED_IN = 4  # characters alike before a difference
 _LABEL, _LEAST = 16, 12  # cells of a line's name, and of each run's column
 _INKS = ("accent", "warn", "good", "bad", "strong", "quiet")
 
@@ -111,10 +112,23 @@ def section_lines(sections: Sequence[Section], runs: Sequence[Run], width: int) 
                 continue
             ink = "strong" if line.differs else ""
             cells: list[Span] = [(fit(text.clean(line.name, 80), _LABEL, elide="middle"), "quiet")]
-            for value in line.values:
-                cells += [("  ", ""), (fit(text.clean(value, 200) or text.NONE, room), ink if value else "faint")]
+            for value, shown in zip(line.values, telling(line.values, room), strict=True):
+                cells += [("  ", ""), (shown, ink if value else "faint")]
             lines.append(cells)
     return lines
+
+
+def telling(values: Sequence[str], room: int) -> list[str]:
+    """Each in `room` cells, cut so that the difference shows: in the middle; from the left up to where the first of
+    them differs, where that would leave two that look the same."""
+    whole = [text.clean(value, 2_000) or text.NONE for value in values]
+    cut = [fit(value, room, elide="middle") for value in whole]
+    if len(set(cut)) == len(set(whole)):
+        return cut
+    alike = next(
+        (at for at, chars in enumerate(zip(*whole, strict=False)) if len(set(chars)) > 1), min(map(len, whole))
+    )
+    return [fit(value, room) if alike < room - 1 else fit("…" + value[alike - _LED_IN :], room) for value in whole]
 
 
 def _names(runs: Sequence[Run], room: int) -> list[Span]:

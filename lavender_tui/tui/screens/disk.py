@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _MOST_KEPT = 99
+_MOST_NAMED = 10  # runs that a question names
 _FAR_OFF_SECONDS = 366 * 86_400.0  # a disk that lasts for longer is no news
 
 
@@ -52,7 +53,7 @@ class DiskScreen(Orderly, Screen[None]):
         self._costs: Sequence[Cost] = ()
         self._free: int | None = None
         self._sequence = 0
-        self._is_pruning = False
+        self._is_pruning = self._is_asking = False
 
     @property
     def lavender(self) -> LavenderApp:
@@ -70,7 +71,8 @@ class DiskScreen(Orderly, Screen[None]):
         self._ask()
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
-        if snapshot.runs != self._runs:
+        """While a question stands the page stays as it was when it was asked: both say the same numbers."""
+        if snapshot.runs != self._runs and not self._is_asking:
             self._runs = snapshot.runs
             self._ask()
 
@@ -95,7 +97,7 @@ class DiskScreen(Orderly, Screen[None]):
             self.post_message(DiskJudged(sequence, fates, free))
 
     def on_disk_judged(self, message: DiskJudged) -> None:
-        if message.sequence != self._sequence:
+        if message.sequence != self._sequence or self._is_asking:
             return
         self._fates, self._free = message.fates, message.free_bytes
         self._costs = costs(self._runs, self._rules, self._fates)
@@ -104,7 +106,6 @@ class DiskScreen(Orderly, Screen[None]):
         table.set_costs(self._costs)
         self._show_head()
         self._show_fates()
-        self.query_one(KeyBar).recheck()
 
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:
@@ -119,6 +120,16 @@ class DiskScreen(Orderly, Screen[None]):
     def _doomed(self) -> list[Fate]:
         return [fate for fate in self._fates if fate.may_go]
 
+    @property
+    def _doomed_here(self) -> list[Fate]:
+        """Those of the run under the cursor."""
+        return [fate for fate in self._doomed if fate.run.key == self._cursor_key]
+
+    @property
+    def _cursor_key(self) -> str | None:
+        cost = self.query_one(CostTable).cursor_cost
+        return cost.run.key if cost is not None else None
+
     def _show_head(self) -> None:
         total = sum(cost.size_bytes for cost in self._costs)
         head: list[Span] = [(" disk  ", "accent"), (text.size(total), "strong"), (" of checkpoints", "quiet")]
@@ -132,7 +143,7 @@ class DiskScreen(Orderly, Screen[None]):
         kept: list[Span] = [
             (" of each run and stage keep the newest ", "quiet"), (f"{self._rules.last}", "accent"),
             (" and the best ", "quiet"), (f"{self._rules.best}", "accent"),
-            (f"   {len(doomed):,} could go: {text.size(sum(fate.size_bytes for fate in doomed))}", ""),
+            (f"   {len(doomed):,} could go: {_size(doomed)}", ""),
         ]  # fmt: skip
         if self._is_pruning:
             kept.append(("   deleting…", "warn"))
@@ -140,18 +151,28 @@ class DiskScreen(Orderly, Screen[None]):
 
     @on(LineTable.Highlighted, "#costs")
     def _show_fates(self) -> None:
-        cost = self.query_one(CostTable).cursor_cost
-        wanted = cost.run.key if cost is not None else None
+        wanted = self._cursor_key
         self.query_one(FateTable).set_fates([fate for fate in self._fates if fate.run.key == wanted])
+        self.query_one(KeyBar).recheck()
 
     # What the person does
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if not self.lavender.may(action):
             return False
-        if action == "prune":
-            return bool(self._doomed) and not self._is_pruning
+        if action in ("prune", "prune_all") and self.is_mounted:
+            return bool(self._doomed if action == "prune_all" else self._doomed_here) and not self._is_pruning
         return True
+
+    def why_not(self, action: str) -> str:
+        if action not in ("prune", "prune_all"):
+            return ""
+        if self._is_pruning:
+            return "it is being deleted already"
+        if action == "prune" and self._doomed:
+            return "nothing of this run could go; A is for all runs"
+        may_keep_fewer = self._rules != KeepRules(last=1, best=0)
+        return "nothing could go: - and B keep fewer" if may_keep_fewer else "nothing could go"
 
     def action_keep_last(self, more: int) -> None:
         self._change(last=max(1, min(_MOST_KEPT, self._rules.last + more)))
@@ -166,20 +187,35 @@ class DiskScreen(Orderly, Screen[None]):
         self._ask()
 
     def action_prune(self) -> None:
+        """What could go of the run under the cursor."""
+        self._ask_to_prune(self._doomed_here)
+
+    def action_prune_all(self) -> None:
+        self._ask_to_prune(self._doomed)
+
+    def _ask_to_prune(self, doomed: Sequence[Fate]) -> None:
         """What is shown goes, after a yes; judged once more right before."""
         from lavender_tui.tui.screens.ask import Ask
 
-        doomed = self._doomed
-        names = sorted({fate.run.title for fate in doomed})
-        of = f"{names[0]} alone" if len(names) == 1 else f"{len(names):,} runs, among them {names[0]}"
-        size = text.size(sum(fate.size_bytes for fate in doomed))
+        def answered(yes: bool | None) -> None:
+            self._is_asking = False
+            if yes:
+                self._begin_pruning(doomed)
+            self._runs = self.lavender.runs  # what changed while the question stood
+            self._ask()
+
+        self._is_asking = True
+        whose = doomed_runs(doomed)
+        more = len(whose) - _MOST_NAMED
+        of = f" of all {len(whose)} runs" if len(whose) > 1 else ""
         self.app.push_screen(
             Ask(
-                f"Delete {text.plural(len(doomed), 'checkpoint')} for good?",
-                detail=f"{size}, of {of}. What stays is listed with its reason; what changes meanwhile is kept.",
+                f"Delete {text.plural(len(doomed), 'checkpoint')}{of} for good? {_size(doomed)}",
+                detail="Each file is looked at again before it goes: one that changed, or is needed by then, stays.",
+                listing=[*whose[:_MOST_NAMED], *([f"and {more:,} more"] if more > 0 else [])],
                 yes="delete them",
             ),
-            lambda yes: self._begin_pruning(doomed) if yes else None,
+            answered,
         )
 
     def _begin_pruning(self, doomed: Sequence[Fate]) -> None:
@@ -205,3 +241,21 @@ class DiskScreen(Orderly, Screen[None]):
 
     def action_back(self) -> None:
         self.app.pop_screen()
+
+
+def doomed_runs(doomed: Sequence[Fate]) -> list[str]:
+    """A line for each run: its name, how many of its checkpoints could go and their size; that it lives, if it does."""
+    by_run: dict[str, list[Fate]] = {}
+    for fate in doomed:
+        by_run.setdefault(fate.run.key, []).append(fate)
+    return [_of_run(fates) for fates in by_run.values()]
+
+
+def _of_run(fates: Sequence[Fate]) -> str:
+    run = fates[0].run
+    lives = f"   {run.state.value}" if run.is_alive else ""
+    return f"{text.clean(run.title, 80)}   {len(fates):,}   {_size(fates)}{lives}"
+
+
+def _size(fates: Sequence[Fate]) -> str:
+    return text.size(sum(fate.size_bytes for fate in fates))

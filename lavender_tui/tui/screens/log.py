@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual import on
@@ -11,15 +10,14 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from lavender_tui.model import text
-from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.log_reader import AFTER, BEFORE, PLACE, TAIL, LogReader
 from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
-from lavender_tui.tui.screens.log_search import LogSearch
+from lavender_tui.tui.screens.log_of_run import LogOfRun
 from lavender_tui.tui.screens.run_actions import RunActions
-from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
-from lavender_tui.tui.widgets.inks import INKS, Span, spans_length
+from lavender_tui.tui.widgets.inks import INKS
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.log_view import LogView
@@ -30,11 +28,10 @@ if TYPE_CHECKING:
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
 
-_TORCHRUN_STOPS, _LAST_LINES = "SignalException: Process", 200
 _CHOSEN_FROM = 6  # so many files are chosen from a list; tab still goes through them
 
 
-class LogScreen(LogSearch, RunActions, Screen[None]):
+class LogScreen(LogOfRun, RunActions, Screen[None]):
     """A tab of the run's page by its looks and keys, a page by itself for all else: esc leads where one came from.
 
     Opens on the run's own log; tab goes through the other files, o lists them.
@@ -49,16 +46,9 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
     AUTO_FOCUS = "LogView"
 
     def __init__(self, run: Run, *, at_error: bool = False) -> None:
-        super().__init__()
-        self._run = run
-        self._files: list[tuple[str, str]] = []
-        self._index = 0
-        self._has_looked = False
+        super().__init__(run, at_error=at_error)
         self._read_session = 0
-        self._failure = ""
-        self._news = ""
         self._reader = LogReader(run.path, self.post_message)
-        self.go_to_error_first = at_error
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
@@ -72,6 +62,7 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
     def on_mount(self) -> None:
         self._reader.start()
         self.hunter.start()
+        self.set_interval(1.0, self._tick)
         self._show()
 
     def on_unmount(self) -> None:
@@ -152,7 +143,11 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """How the run ended explains what stands at the end of its log."""
         self._run = next((run for run in snapshot.runs if run.key == self._run.key), self._run)
-        self._show_notes()
+        self._show()
+
+    def _tick(self) -> None:
+        if self.is_current and self._awaits:
+            self._show_notes()
 
     @on(LogView.Wanted)
     def _read_more(self, message: LogView.Wanted) -> None:
@@ -219,54 +214,26 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
         end.display = bool(said)
         end.show([said])
 
-    def _said_of_end(self) -> list[Span]:
-        if self._news:
-            return [("! ", "warn"), (self._news, "")]
-        if is_stop_of_torchrun(self._run, self.view.lines):
-            return [("stopped on request; the traceback above is torchrun's own", "quiet")]
-        if self._run.state is RunState.FAILED:
-            return [("✗ failed: ", "bad"), (clean(self._run.state_reason, 300), "")]
-        return []
-
-    def _in_its_place(self, is_empty: bool) -> str:
-        if self._failure:
-            return f"can't be read: {clean(self._failure, 300)}"
-        if is_empty:
-            return "empty: nothing was written to it"
-        if self._has_looked:
-            return "no log: a run that was launched by hand prints where it was started"
-        return "looking …"
-
     @on(LogView.Moved)
     def _show(self) -> None:
         view = self.view
         self.query_one("#title", Lines).show([self._title(view)])
-        self._show_notes()
         self.show_status()
 
     def show_status(self) -> None:
         super().show_status()
+        self._show_notes()
         self.query_one(KeyBar).recheck()  # what esc ends may be another thing now
-
-    def _title(self, view: LogView) -> list[Span]:
-        """Whose log, which file of it; the state by its sign alone where its word would push that off the line."""
-        run = self._run
-        about: list[Span] = []
-        if self._files:
-            of = f"  {self._index + 1} of {len(self._files)}" if len(self._files) > 1 else ""
-            about.append((f"   {clean(self._files[self._index][0], 60)}{of}", "quiet"))
-            about.append(("   following" if view.is_following else "   not following: f", "accent"))
-            about += [("   wrapped", "quiet")] if view.is_wrapped else []
-        head: list[Span] = [(" " + clean(run.title, 80), "strong")]
-        room = self.size.width - spans_length([*head, *about])
-        state = f"   {STATE_GLYPHS[run.state]} {run.state.value}"
-        return [*head, (state if len(state) <= room else f"  {STATE_GLYPHS[run.state]}", state_ink(run.state)), *about]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("next_file", "files"):
             return len(self._files) > 1
         if action in ("next_match", "previous_match"):
             return self.is_mounted and self.view.wanted is not None
+        if action in ("next_error", "previous_error"):
+            return not self.is_mounted or self.has_errors is not False
+        if action == "follow":
+            return not self._is_over
         return super().check_action(action, parameters)
 
     @property
@@ -275,6 +242,8 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
 
     def is_unsaid(self, action: str) -> bool:
         """Not drawn in the key bar, whose room is for the log's own keys. They work all the same."""
+        if action == "next_error":
+            return self.has_errors is None
         return action in ("resume", "resume_now", "stop")
 
     def label_of(self, action: str) -> str:
@@ -285,6 +254,10 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
             return "there is no other log file"
         if action in ("next_match", "previous_match"):
             return "search with / first"
+        if action in ("next_error", "previous_error"):
+            return "no error in this file"
+        if action == "follow":
+            return "the run has ended: nothing more comes; G goes to the last line"
         return super().why_not(action)
 
     def action_tab(self, number: int) -> None:
@@ -329,8 +302,3 @@ class LogScreen(LogSearch, RunActions, Screen[None]):
     def action_back(self) -> None:
         if not self.stop_search():
             self.app.pop_screen()
-
-
-def is_stop_of_torchrun(run: Run, lines: Sequence[str]) -> bool:
-    """A run that was asked to stop ends with a traceback nevertheless: torchrun raises what signal it got."""
-    return run.state is RunState.STOPPED and any(_TORCHRUN_STOPS in line for line in lines[-_LAST_LINES:])

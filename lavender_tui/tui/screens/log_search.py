@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.screen import Screen
@@ -230,7 +231,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if message.session != self.session or message.number != self._order:
             return
         is_line = "line" in self._hunted
-        self._hunted = ""
+        self._hunted, self._at_error = "", None
         if message.error is not None:
             self._show_error(message.error, message.wrapped, line=message.line)
             return
@@ -267,6 +268,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         else:
             view.current = (target.start, target.start + 1)
             view.show_match(target.start)
+        self.show_status()
 
     def current_lines(self) -> list[str]:
         """The lines of the error, or the line of the match, that a key went to."""
@@ -286,6 +288,10 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if message.session == self.session:
             self._surveyed = message
             self.show_status()
+            self.errors_known()
+
+    def errors_known(self) -> None:
+        """More of the file's errors is known now."""
 
     def on_log_counted(self, message: LogCounted) -> None:
         query = self.view.wanted
@@ -310,10 +316,39 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             return f"{self._hunted} … {self._done:.0%}  esc stops"
         counted = ""
         if self._counted is not None:
-            counted = log_words.count_words(self._counted.words, self._counted.count, self._counted.done)
+            told = self._counted
+            counted = log_words.count_words(told.words, told.count, told.done, self._place_of_match(told.starts))
         if self._said:
             return f"{self._said}  {counted}".rstrip()
-        return counted or log_words.error_words(self._surveyed, self.view.file_size > SURVEYED_UNASKED)
+        if counted:
+            return counted
+        errors = log_words.error_words(self.known_errors, self.view.file_size > SURVEYED_UNASKED)
+        return "   ".join(part for part in (errors, self.prefix_words()) if part)
+
+    def _place_of_match(self, starts: Sequence[int]) -> int | None:
+        """Which of the lines that match a key went to, from 1; None where it is none of them, or not known yet."""
+        current = self.view.current
+        if current is None or self._at_error is not None:
+            return None
+        index = bisect_left(starts, current[0])
+        return index + 1 if index < len(starts) and starts[index] == current[0] else None
+
+    def prefix_words(self) -> str:
+        """What a mark before the lines on the screen means, in words; for those who know whose they are."""
+        return ""
+
+    @property
+    def known_errors(self) -> LogSurveyed | None:
+        """What is known of the file's errors; for those who know which of them counts."""
+        return self._surveyed
+
+    @property
+    def has_errors(self) -> bool | None:
+        """None while nobody knows."""
+        told = self.known_errors
+        if told is None:
+            return True if self.view.file_size > SURVEYED_UNASKED else None
+        return bool(told.error_count) or (False if told.is_whole else None)
 
 
 def _chosen(errors: list[ErrorBlock], at: ErrorBlock | None, top: int, forward: bool) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from textual import on, work
 from textual.worker import Worker, WorkerState
 
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.text import clean
 from lavender_tui.tui.screens.stop_actions import StopActions, why_not_stopped
 
@@ -44,6 +44,12 @@ def resumed_before(proposal: Proposal) -> str:
     return next((f"{check.what}; {check.remedy}" if check.remedy else check.what for check in found), "")
 
 
+def is_error_known(run: Run) -> bool:
+    """Is there an error to go to? Of a run that lives nobody knows before its log is gone through."""
+    failure = run.end.failure if run.end is not None else None
+    return run.is_unread or run.state is RunState.FAILED or (failure is not None and run.state is not RunState.STOPPED)
+
+
 class RunActions(StopActions, inherit_bindings=False):
     """Actions on `cursor_run`. Subclasses say which run that is."""
 
@@ -66,7 +72,9 @@ class RunActions(StopActions, inherit_bindings=False):
         run = self.cursor_run if self.is_mounted else None
         if not self.lavender.may(action):
             return False
-        if action in ("resume", "resume_now", "log", "next_error", "copy_of_run", "open"):
+        if action == "next_error":
+            return run is not None and is_error_known(run)
+        if action in ("resume", "resume_now", "log", "copy_of_run", "open"):
             return run is not None
         if action == "stop":
             return run is not None and self.may_be_stopped(run)
@@ -77,6 +85,8 @@ class RunActions(StopActions, inherit_bindings=False):
         run = self.cursor_run if self.is_mounted else None
         if run is None:
             return "no run is under the cursor"
+        if action == "next_error":
+            return "no error of this run is known; l shows its log"
         return why_not_stopped(run) if action == "stop" else ""
 
     def action_resume(self) -> None:

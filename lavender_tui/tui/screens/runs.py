@@ -25,7 +25,7 @@ from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.run_pane import RunPane
 from lavender_tui.tui.widgets.run_table import USUAL, RunTable
-from lavender_tui.tui.widgets.top_bar import TopBar, count_spans
+from lavender_tui.tui.widgets.top_bar import TopBar, count_choices
 
 if TYPE_CHECKING:
     from lavender_tui.tui.first_look import FirstLook
@@ -226,9 +226,9 @@ class RunsScreen(ListView, Screen[None]):
         if not self._mode:
             self.query_one(TopBar).show(places, [[]])
             return
-        totals = counts(self._runs)
+        shown = self._runs if not self.view.query.strip() else self.query_one(RunTable).shown_runs
         self.query_one(TopBar).show(
-            places, [count_spans(totals), count_spans(totals, short=True), count_spans(totals)[:1]]
+            places, count_choices(counts(shown), total=len(self._runs), marked=len(self.marked))
         )
 
     def _fit_pane(self) -> None:
@@ -299,6 +299,7 @@ class RunsScreen(ListView, Screen[None]):
     def watch_marked(self) -> None:
         if self.is_mounted:
             self.query_one(RunTable).set_marked(self.marked)
+            self._show_top()
             self.query_one(KeyBar).recheck()
 
     def action_rescan(self) -> None:

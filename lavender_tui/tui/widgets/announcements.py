@@ -10,7 +10,7 @@ from textual import events
 from textual.widget import Widget
 
 from lavender_tui.model.text import clean
-from lavender_tui.tui.widgets.inks import Span, text_of
+from lavender_tui.tui.widgets.inks import Span, fit, spans_length, text_of
 from lavender_tui.tui.widgets.lines import wrap_at_most
 
 if TYPE_CHECKING:
@@ -66,5 +66,8 @@ def _lines_of(one: Announcement, width: int, most: int) -> list[list[Span]]:
     title = clean(one.title, 120)
     spans: list[Span] = [(f" {mark} ", ink)]
     spans += [(title, "strong"), ("  ", "")] if title and one.words else [(title, "strong")] if title else []
-    spans.append((clean(one.words, 600), ""))
+    words = clean(one.words, 600)
+    if one.is_short:
+        return [[*spans, (fit(words, max(8, width - spans_length(spans)), elide="middle").rstrip(), "")]]
+    spans.append((words, ""))
     return wrap_at_most(spans, max(8, width), most, _HANG)

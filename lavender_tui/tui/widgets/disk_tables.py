@@ -65,7 +65,7 @@ class FateTable(LineTable):
             Column(key="name", title="CHECKPOINT", width=26, keep=100),
             Column(key="size", title="SIZE", width=8, right=True, keep=90),
             Column(key="loss", title="LOSS", width=8, right=True, keep=70),
-            Column(key="fate", title="STAYS BECAUSE", width=20, keep=95, grows_to=200),
+            Column(key="fate", title="STAYS OR GOES", width=20, keep=95, grows_to=200),
         )
 
     def cells(self, index: int) -> Mapping[str, Cell]:

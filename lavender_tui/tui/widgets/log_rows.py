@@ -58,6 +58,12 @@ class LogRows(Widget):
         return self._top
 
     @property
+    def bottom_index(self) -> int:
+        """The last row of which something is on the screen."""
+        layout = self._layout()
+        return layout[-1][0] if layout else self._top
+
+    @property
     def is_at_end(self) -> bool:
         """Is the file's last row on the screen?"""
         layout = self._layout()
@@ -118,7 +124,14 @@ class LogRows(Widget):
         row, mark = self.window.rows[index], self.window.marks[index]
         is_current = self.current is not None and self.current[0] <= row.offset < self.current[1]
         style = base + ink(self, "bad") if mark else base
-        gutter = "▶" if is_current and not done and mark != "|" else _GUTTERS.get(mark, " ") if not done else " "
+        is_alone = self.current is not None and self.current[1] - self.current[0] == 1  # a line, no error's many
+        gutter = (
+            "▶"
+            if is_current and not done and (is_alone or mark != "|")
+            else _GUTTERS.get(mark, " ")
+            if not done
+            else " "
+        )
         segments = [Segment(gutter, base + ink(self, "accent" if is_current else "bad" if mark else ""))]
         left = 0 if self.is_wrapped else self._left
         end = left + self._room

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from rich.text import Text
 from textual.widget import Widget
@@ -12,10 +12,7 @@ from lavender_tui.model.run import RunState
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
 
-_SHORT = {
-    RunState.RUNNING: "run", RunState.STALLED: "stall", RunState.FAILED: "fail", RunState.STOPPED: "stop",
-    RunState.FINISHED: "done", RunState.IDLE: "idle",
-}  # fmt: skip
+_URGENT = (RunState.RUNNING, RunState.STALLED, RunState.FAILED)  # these keep their word longest
 
 
 class TopBar(Widget):
@@ -69,14 +66,26 @@ class TopBar(Widget):
         return spans
 
 
-def count_spans(counts: Sequence[tuple[RunState, int]], *, short: bool = False) -> list[Span]:
-    """ "5 runs: ● 1 running ✗ 1 failed", or with short words."""
-    total = sum(count for _, count in counts)
-    spans: list[Span] = [(f"{total:,} run{'' if total == 1 else 's'}", "strong")]
+def count_spans(
+    counts: Sequence[tuple[RunState, int]], *, words: Container[RunState] = tuple(RunState), total: int | None = None
+) -> list[Span]:
+    """ "5 runs  ● 1 running  ✗ 1 failed", or "2 of 5 runs" where that is the total. No word is ever cut short: a state
+    that isn't among `words` is its sign and its number alone."""
+    shown = sum(count for _, count in counts)
+    whole = shown if total is None else total
+    of = f"{shown:,} of " if shown != whole else ""
+    spans: list[Span] = [(f"{of}{whole:,} run{'' if whole == 1 else 's'}", "strong")]
     for state, count in counts:
-        word = _SHORT[state] if short else state.value
-        spans += [("  " if not short else " ", ""), (f"{STATE_GLYPHS[state]} {count:,} {word}", state_ink(state))]
+        word = f" {state.value}" if state in words else ""
+        spans += [("  ", ""), (f"{STATE_GLYPHS[state]} {count:,}{word}", state_ink(state))]
     return spans
+
+
+def count_choices(counts: Sequence[tuple[RunState, int]], *, total: int, marked: int) -> list[list[Span]]:
+    """From wordy to short, for a bar; how many are marked comes first, and in each of them."""
+    mark: list[Span] = [(f"◆ {marked:,} marked", "accent"), ("  ", "")] if marked else []
+    choices = [count_spans(counts, words=words, total=total) for words in (tuple(RunState), _URGENT, ())]
+    return [[*mark, *spans] for spans in (*choices, choices[0][:1])]
 
 
 def _clock() -> str:
