@@ -308,7 +308,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="disk.prune", keys="P", action="prune", label="prune run", places=(DISK,),
-        changes=True, help="Delete what could go of the run under the cursor; asks first",
+        changes=True, help="Delete what could go: of the run under the cursor; asks first",
     ),
     Key(
         id="disk.prune_all", keys="A", action="prune_all", label="all runs", title="prune all runs", places=(DISK,),

@@ -114,11 +114,15 @@ class LavenderCommands(Provider):
 
 
 def _brief(help: str, room: int) -> str:
-    """As much of a sentence as fits and says something whole: up to a colon or a semicolon, else up to a comma."""
+    """As much of a sentence as fits and says something whole: up to a colon or semicolon, else a comma or an "and"."""
     if cell_len(help) <= room:
         return help
     ends = [match.start() for match in re.finditer(r"[:;](?= )", help) if cell_len(help[: match.start()]) <= room]
-    return help[: ends[-1]] if ends else fitting(help, room)
+    if ends:
+        return help[: ends[-1]]
+    whole = fitting(help, room)
+    first = help.partition(" and ")[0]
+    return whole if cell_len(whole) <= room or cell_len(first) > room else first
 
 
 def _group(key: keys.Key) -> str:
