@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from textual.screen import Screen
-from textual.widgets import Static
 
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.screens.disk import DiskScreen
@@ -86,7 +85,7 @@ def two(full: Path) -> Path:
 
 
 def asked_about(screen: Screen[Any]) -> str:
-    return "\n".join(str(one.render()) for one in screen.query(Static))
+    return "\n".join(str(one.render()) for one in screen.query("#box > *"))
 
 
 async def test_one_key_is_for_the_run_under_the_cursor_another_for_all_and_each_run_is_named(

@@ -127,6 +127,8 @@ async def test_a_log_that_was_whole_long_ago_tells_no_errors_so_far(play: Play, 
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "l")
         await until(pilot, lambda: said.append(lines_of(pilot.app)[-2]) or "2 errors" in said[-1], "all of them")
+        assert "e goes to it" not in text_of(pilot.app)  # it is on the screen
+        await press(pilot, "g")
         await until_shown(pilot, "e goes to it")
         assert "e error" in lines_of(pilot.app)[-1]
 
