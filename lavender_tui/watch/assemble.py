@@ -359,6 +359,13 @@ def _warnings(
     return tuple(warnings) if hidden <= 1 else (*warnings[:MAX_SHOWN_WARNINGS], f"and {hidden} more warnings")
 
 
-def until(deadline: float | None) -> MayRead:
-    """A budget: reading goes on until `deadline` (monotonic seconds); None is no limit."""
-    return lambda: deadline is None or time.monotonic() < deadline
+def until(deadline: float | None, *, at_least: int = 0) -> MayRead:
+    """A budget: reading goes on until `deadline` (monotonic seconds; None is no limit), `at_least` so many times."""
+    asked = 0
+
+    def may_read() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked <= at_least or deadline is None or time.monotonic() < deadline
+
+    return may_read

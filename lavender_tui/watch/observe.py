@@ -226,13 +226,13 @@ class Watcher:
         return False
 
     def _read_slice(self) -> bool:
-        """Read on where checkpoints wait; True while some still do."""
+        """Read on where checkpoints wait; True while some still do. However busy the machine, something is read."""
         deadline = time.monotonic() + SLICE_SECONDS
         pending = self._survey.pending()
-        for path in pending:
-            if self._agenda.is_closed or time.monotonic() >= deadline:
+        for count, path in enumerate(pending):
+            if self._agenda.is_closed or (count and time.monotonic() >= deadline):
                 return True
-            self._survey.look(path, may_read=until(deadline))
+            self._survey.look(path, may_read=until(deadline, at_least=0 if count else 1))
         return bool(pending)
 
     # What to watch

@@ -15,6 +15,7 @@ import pytest
 
 from lavender_tui.model.checkpoint import Wholeness
 from lavender_tui.model.run import RunState
+from lavender_tui.watch import observe
 from lavender_tui.watch.observe import Snapshot, Watcher
 from tests.watch import saves
 from tests.watch.watching import Seen
@@ -68,6 +69,17 @@ def test_a_file_overwritten_in_place_shows_its_new_content(tmp_path: Path, seen:
     until(lambda: [one.loss for one in seen.run().checkpoints] == [0.5], seconds=5)
     path.unlink()
     until(lambda: seen.run().checkpoints == (), seconds=5)
+
+
+def test_where_each_slice_of_time_is_over_at_once_everything_is_read_all_the_same(
+    tmp_path: Path, seen: Seen, watch, until, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(observe, "SLICE_SECONDS", 0.0)
+    for count in range(1, 9):
+        saves.save(tmp_path / RUN, count, ce_loss=1.0 / count)
+        saves.save(tmp_path / RUN.replace("03-14", "03-15"), count, ce_loss=2.0 / count)
+    watch(tmp_path)
+    until(lambda: [len(run.losses) for run in seen.last.runs] == [8, 8], what="every loss of both runs")
 
 
 def test_a_run_directory_that_is_born_full(tmp_path: Path, seen: Seen, watch, until):
