@@ -37,7 +37,7 @@ async def test_it_says_what_is_there_and_what_to_do(
         lines = lines_of(pilot.app)
         assert any(line.endswith("lavender-tui PATH") for line in lines)
         assert "runs lie here" in text_of(pilot.app) and "elsewhere" in text_of(pilot.app)
-        assert lines[-1].strip() == "? help  q quit" and max(map(len, lines)) <= size[0]
+        assert lines[-1].strip() == "^p commands  ? help  q quit" and max(map(len, lines)) <= size[0]
         runs.save(place / "run-2026-05-02_00-00-00", 1)
         await until_shown(pilot, "○ idle")
         assert "runs lie here" not in text_of(pilot.app) and "run-2026-05-02_00-00-00" in text_of(pilot.app)
@@ -57,7 +57,7 @@ async def test_while_nothing_is_known_it_says_that_it_looks(tmp_path: Path) -> N
     async with app.run_test(size=SMALL) as pilot:
         await until_shown(pilot, "Looking for runs …")
         lines = lines_of(app)
-        assert lines[-1].strip() == "? help  q quit" and "RUN" not in "".join(lines[:6])
+        assert lines[-1].strip() == "^p commands  ? help  q quit" and "RUN" not in "".join(lines[:6])
         await press(pilot, "r", "x", "enter", "slash")
         assert isinstance(app.screen, RunsScreen)
 
