@@ -34,6 +34,9 @@ ASCII_PAGES = (
 )
 
 
+KEY_OF_HELP = " +help| +everywhere| +this help| says more|/f1"
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 async def test_in_ascii_no_other_sign_is_drawn(play: Play, root: Path, size: tuple[int, int]) -> None:
     """On no page; and what stands for a sign isn't the `?` that stands for those that nobody thought of."""
@@ -45,7 +48,7 @@ async def test_in_ascii_no_other_sign_is_drawn(play: Play, root: Path, size: tup
             await until_shown(pilot, there)
             shown = text_of(pilot.app)
             assert shown.isascii(), keys
-            assert not re.search(r"\?(?! +help| +everywhere| +this help| says more|/f1)", own(shown), re.I), f"{keys}: {shown}"
+            assert not re.search(rf"\?(?!{KEY_OF_HELP})", own(shown), re.I), f"{keys}: {shown}"
 
 
 def own(shown: str) -> str:
