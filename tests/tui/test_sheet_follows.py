@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -122,6 +125,42 @@ async def test_an_end_that_somebody_else_brings_is_noticed(
         await asyncio.to_thread(stop, str(live))
         await until_shown(pilot, "checks passed", 60)
     assert nothing_survives() == []
+
+
+@contextmanager
+def saving_all_the_time(run: Path) -> Iterator[list[int]]:
+    """Saves faster than one can be checked, until the end; what it yields grows by each one's number."""
+    saved: list[int] = []
+    is_enough = threading.Event()
+
+    def go_on() -> None:
+        for number in count(61):
+            runs.save(run, number, each=2 * number, age_seconds=0)
+            saved.append(number)
+            if is_enough.wait(0.1):
+                return
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield saved
+    finally:
+        is_enough.set()
+        thread.join()
+
+
+async def test_answers_are_shown_though_the_run_saves_faster_than_it_is_checked(play: Play, one_run: Path) -> None:
+    async with play(one_run, size=LARGE) as pilot:
+        screen = await open_sheet(pilot)
+        first = screen._sequence
+        with saving_all_the_time(one_run / FAILED) as saved:
+            await until(pilot, lambda: screen._sequence > first and not screen._is_waiting, "an answer of a later one")
+            assert "⏎ launches" in text_of(pilot.app)
+            await press(pilot, "enter")
+            assert screen._launching_since is None, "what is shown is over: it is checked first"
+            await press(pilot, "escape")
+        await until_shown(pilot, f"after {2 * saved[-1] * runs.SPLITS:,} rows")
+        await until_shown(pilot, f"pretrain {saved[-1]:04}")
 
 
 async def test_the_note_on_a_run_without_a_save_ends_with_its_first_one(play: Play, one_run: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 SLOW_SECONDS, HANGING_SECONDS = 3.0, 15.0
+READABLE_SECONDS = 2.0  # so long an answer stands where the run changes faster than it can be checked
 
 
 class Checking(Launching):
@@ -29,6 +30,8 @@ class Checking(Launching):
     _answered = -1
     _question: Question | None = None
     _asked_of: object = None  # how the run stood when the question was asked
+    _hurries = 0  # questions in a row that a change of the run has asked
+    _answered_at = 0.0
     _note = ""
     _meant: str  # the key of the run whose resume was asked for
 
@@ -102,19 +105,31 @@ class Checking(Launching):
             self._note = found.note if is_still_so else f"{meant.title} has a save by now: esc, then r resumes that one"
             self._show_note()
 
-    def _ask_if_changed(self) -> bool:
-        """Ask once more where the run isn't any more what was asked of; Enter, once pressed, is pressed for that."""
+    def _ask_if_changed(self, *, at_once: bool = False) -> bool:
+        """Ask once more where the run isn't any more what was asked of; Enter, once pressed, is pressed for that.
+
+        Where it changes all the time each answer is left to be read for a moment, unless Enter waits for the next one.
+        """
         from lavender_tui.tui.screens.ask import Ask
 
         is_busy = self._is_waiting or self.is_looking or self._launching_since is not None
-        if is_busy or self._asked_of == standing(self._sheet.run) or isinstance(self.app.screen, Ask):
+        if is_busy or not self._is_outdated or isinstance(self.app.screen, Ask):
             return False
         is_wished = self._is_to_launch
+        is_to_be_read = self._hurries and time.monotonic() - self._answered_at < READABLE_SECONDS
+        if is_to_be_read and not (at_once or is_wished):
+            return False
+        self._hurries += 1
         self._ask()
         if is_wished:
             self._launch_when = self._sequence
             self._show_verdict()
         return True
+
+    @property
+    def _is_outdated(self) -> bool:
+        """Is the run another one by now than the one that was asked of?"""
+        return self._asked_of != standing(self._sheet.run)
 
     def _stopping_spans(self) -> list[Span]:
         """How far a stop has come; [] where none is under way. Its end is checked by itself."""

@@ -38,6 +38,9 @@ class Launching(DeepLook):
     def _is_waiting(self) -> bool:
         raise NotImplementedError
 
+    def _ask_if_changed(self, *, at_once: bool = False) -> bool:
+        raise NotImplementedError
+
     @property
     def lavender(self) -> LavenderApp:
         return cast("LavenderApp", self.app)
@@ -45,7 +48,7 @@ class Launching(DeepLook):
     def action_launch(self) -> None:
         if self._launching_since is not None or self.is_looking:
             return
-        if self._is_waiting:
+        if self._is_waiting or self._ask_if_changed(at_once=True):
             self._launch_when = self._sequence
             self._show_verdict()
             return

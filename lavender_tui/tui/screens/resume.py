@@ -96,9 +96,10 @@ class ResumeScreen(Checking, StopActions):
     def on_proposal_made(self, message: ProposalMade) -> None:
         if message.sequence != self._sequence or not self._is_waiting:
             return
-        self._answered = message.sequence
-        if self._is_quick and self._ask_if_changed():
+        self._answered, self._answered_at = message.sequence, time.monotonic()
+        if self._is_quick and not self._hurries and self._ask_if_changed():
             return  # what it says is over: the next answer is as near
+        self._hurries = self._hurries if self._is_outdated else 0
         self._proposal, self._error = message.proposal, message.error
         self._sheet.adopt(message.proposal)
         plan = message.proposal.plan if message.proposal else None
@@ -190,7 +191,8 @@ class ResumeScreen(Checking, StopActions):
     def _tick(self) -> None:
         """Once a second: what is told in seconds, and a check that was put off."""
         self._look_for_answer()
-        self._show_row(CHECKPOINT)
+        if self._launching_since is None:
+            self._show_row(CHECKPOINT)
         self._ask_if_changed()
         if self._launching_since is not None or self._sheet.run.is_stopping:
             self._show_verdict()
