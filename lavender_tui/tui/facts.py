@@ -127,5 +127,5 @@ def _pairs(values: Mapping[str, str]) -> list[Line]:
 def _labels(names: Iterable[str]) -> Callable[[str], str]:
     """What writes a name of these as wide as the widest, so that the values stand below one another."""
     widest = max((cell_len(text.clean(name, 60)) for name in names), default=0)
-    width = min(max(_LABEL, widest), _LABEL_MOST)
-    return lambda name: (shown := text.clean(name, 60)) + " " * max(1, width + 1 - cell_len(shown))
+    width = min(max(_LABEL, widest + 1), _LABEL_MOST + 1)
+    return lambda name: (shown := text.clean(name, 60)) + " " * max(1, width - cell_len(shown))
