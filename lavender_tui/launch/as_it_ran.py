@@ -20,17 +20,19 @@ def command_as_it_ran(record: LaunchRecord) -> tuple[str, ...]:
     asked, ran = parse(record.command), parse(record.argv)
     if ran.kind is Kind.TORCHRUN:
         head = asked if asked.kind is Kind.TORCHRUN else ran
-        return (*_head(head), *words_of(without(ran.options, _OURS)), *ran.script)
+        return (*_head(head, ran), *words_of(without(ran.options, _OURS)), *ran.script)
     if ran.kind is Kind.PYTHON and asked.kind is Kind.PYTHON:
-        return (*_head(asked), *_how(asked), *ran.script)
+        return (*_head(asked, ran), *_how(asked), *ran.script)
     if record.backend == "local":
         return record.argv
     return _on_ranks(record, asked)
 
 
-def _head(command: Command) -> tuple[str, ...]:
-    interpreter = (command.interpreter,) if command.interpreter else ()
-    return (*command.wrapper, *interpreter, *command.interpreter_options, *command.launcher)
+def _head(asked: Command, ran: Command) -> tuple[str, ...]:
+    """What starts it as it was asked for; the words before it, `env OUT={run_dir}`, with the values that they got."""
+    interpreter = (asked.interpreter,) if asked.interpreter else ()
+    wrapper = ran.wrapper if len(ran.wrapper) == len(asked.wrapper) else asked.wrapper
+    return (*wrapper, *interpreter, *asked.interpreter_options, *asked.launcher)
 
 
 def _how(command: Command) -> tuple[str, ...]:
@@ -43,4 +45,4 @@ def _on_ranks(record: LaunchRecord, asked: Command) -> tuple[str, ...]:
         return record.command
     each = str(max(1, record.world_size // max(1, record.nodes or 1)))
     words = [word for one in asked.options for word in ((_RANKS, each) if one.name == _RANKS else one.words)]
-    return (*_head(asked), *words, *asked.script)
+    return (*_head(asked, asked), *words, *asked.script)

@@ -25,13 +25,14 @@ def record(command: str, argv: tuple[str, ...], backend: str, world_size: int, *
         ("torchrun --standalone --nproc-per-node 2 train.py --lr 1", 4, "--nproc-per-node 4 train.py --lr 1"),
         ("torchrun --nproc_per_node=2 --tee 3 -m pkg.train --out {run_dir}", 8, "-m pkg.train --out "),
         ("uv run torchrun --nproc-per-node 2 train.py", 4, "--nproc-per-node 4 train.py"),
+        ("env -u X RANKS={world_size} torchrun --nproc-per-node 2 train.py", 4, "env -u X RANKS=4 torchrun "),
     ],
 )  # fmt: skip
 def test_torchrun_is_shown_with_the_ranks_that_ran(tmp_path: Path, asked: str, ranks: int, shown: str) -> None:
     launch = build(asked.split(), world_size=ranks, run_dir=str(tmp_path), cwd=str(tmp_path))
     words = command_as_it_ran(record(asked, launch.argv, launch.backend, ranks))
     line = " ".join(words)
-    assert line.startswith(asked.partition("torchrun")[0] + "torchrun ")
+    assert line.startswith(asked.partition("torchrun")[0].replace("{world_size}", str(ranks)) + "torchrun ")
     assert f"--nproc-per-node {ranks} " in line
     assert shown in line
     assert "--log-dir" not in line and "--tee" not in line and "{" not in line
@@ -44,10 +45,10 @@ def test_a_python_script_that_torchrun_started_is_shown_with_torchrun(tmp_path: 
 
 
 def test_one_process_is_shown_as_it_was_asked_for_with_its_values_in_place(tmp_path: Path) -> None:
-    asked = "python train.py --epoch {start_epoch} --ranks {world_size}"
+    asked = "env RANKS={world_size} python train.py --epoch {start_epoch} --ranks {world_size}"
     launch = build(asked.split(), world_size=1, run_dir=str(tmp_path), cwd=str(tmp_path), start_epoch=3)
     assert command_as_it_ran(record(asked, launch.argv, launch.backend, 1)) == (
-        "python", "train.py", "--epoch", "3", "--ranks", "1",
+        "env", "RANKS=1", "python", "train.py", "--epoch", "3", "--ranks", "1",
     )  # fmt: skip
 
 
