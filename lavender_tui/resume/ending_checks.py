@@ -78,6 +78,11 @@ _DATA = _Kind(
     "it came while rows were read: the same row comes again",
     "mend that row or what reads it; --policy skip-epoch leaves the rest of the epoch out",
 )
+# What is raised by code, a name or a path speaks of no device, no memory and no loss, whatever it names.
+_OF_CODE = re.compile(
+    r"^(?:rank [0-9]+: )?(?:[\w.]+\.)?(?:(?:Name|UnboundLocal|Attribute|Import|ModuleNotFound|Syntax|Indentation|Type"
+    r"|Key|Index|FileNotFound|FileExists|Permission|IsADirectory|NotADirectory)Error|KeyboardInterrupt|SystemExit)\b"
+)
 # Where the frames of a traceback stand that ends with a row which could not be read.
 _READING = re.compile(
     r'File "[^"]*/(?:torch/utils/data|lancedb|lance|pyarrow|datasets)/|, in (?:__getitem__|__getitems__|collate\w*'
@@ -107,7 +112,8 @@ def _is_told(end: EndFacts) -> bool:
 
 def _kind_of(end: EndFacts) -> _Kind | None:
     said = end.error or ""
-    if (found := next((one for one in _KINDS if one.pattern.search(said)), None)) is not None:
+    kinds = () if _OF_CODE.match(said) else _KINDS
+    if (found := next((one for one in kinds if one.pattern.search(said)), None)) is not None:
         return found
     frames = end.failure.traceback if end.failure is not None else ()
     return _DATA if _DATA.pattern.search(said) or any(map(_READING.search, frames)) else None

@@ -126,10 +126,22 @@ def test_more_ranks_need_less_memory_each(run: str) -> None:
     assert same is not None and same.verdict is Verdict.WARN
 
 
-def test_any_other_error_is_only_named(run: str) -> None:
-    died(run, "rank 1: KeyError: 'lr'")
+@pytest.mark.parametrize(
+    "error",
+    [
+        "rank 1: KeyError: 'lr'",
+        "rank 0: NameError: name 'nan' is not defined",
+        "rank 0: FileNotFoundError: [Errno 2] No such file or directory: '/data/nan/part-0.parquet'",
+        "PermissionError: [Errno 13] Permission denied: '/data/NCCL/log'",
+        "rank 3: ImportError: libcuda.so.1: cannot open shared object file, needed by the CUDA driver",
+        "AttributeError: module 'torch' has no attribute 'OutOfMemoryError'; out of memory",
+    ],
+)
+def test_any_other_error_is_only_named(run: str, error: str) -> None:
+    """What only names a device or a NaN, as a path or a misspelt name does, warns of nothing."""
+    died(run, error)
     check = said(run)
-    assert check is not None and check.verdict is Verdict.PASS and "rank 1: KeyError: 'lr'" in check.what
+    assert check is not None and check.verdict is Verdict.PASS and error in check.what
 
 
 @pytest.mark.parametrize(
