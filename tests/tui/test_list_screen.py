@@ -406,3 +406,17 @@ def test_no_word_of_the_header_is_cut_short(totals: list[tuple[RunState, int]], 
         assert f"{whole:,} of {whole + 1:,} runs" in words and (f"{marked} marked" in words) == bool(marked)
         told = set(re.findall("[a-z]+", words)) - {"of", "runs", "marked"}
         assert told <= {state.value for state in RunState}
+
+
+async def test_what_changed_in_news_that_newer_ones_replaced_is_shown(play: Play, root: Path) -> None:
+    """On a busy loop a snapshot is replaced in the queue by the next one, which doesn't tell what that one changed."""
+    async with play(root, size=LARGE) as pilot:
+        last = pilot.app.snapshot
+        *others, one, other = last.runs
+        changed, also = replace(one, world_size=777), replace(other, world_size=778)
+        first = replace(last, sequence=last.sequence + 1, runs=(*others, changed, other), changed=frozenset({one.key}))
+        then = replace(last, sequence=last.sequence + 2, runs=(*others, changed, also), changed=frozenset({other.key}))
+        for snapshot in (first, then):
+            pilot.app.post_message(RunsChanged(snapshot))
+        await until_shown(pilot, "778")
+        assert "777" in text_of(pilot.app)

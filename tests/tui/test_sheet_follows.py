@@ -19,18 +19,28 @@ from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 from tests.tui.sheets import FAILED, open_sheet
 
-# Ends a moment after it is asked to, as a training that saves.
-SLOW = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1.5), sys.exit(0))); time.sleep(600)"
+# Ends after it was asked to as soon as `saved` is there, as a training that saves first.
+SLOW = """
+import os, signal, sys, time
+def end(*_):
+    while not os.path.exists("saved"):
+        time.sleep(0.05)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+open("ready", "w").close()
+time.sleep(600)
+"""
 
 
 @pytest.fixture
-def live(one_run: Path) -> Iterator[Path]:
-    """A run with a save that lives until it is told to end."""
+def live(one_run: Path, until: Callable[..., object]) -> Iterator[Path]:
+    """A run with a save that lives until it is told to end, and `saved` is in its working directory."""
     run = one_run / "run-2026-05-01_00-00-00"
     script = one_run.parent / "slow.py"
     script.write_text(SLOW)
     runs.save(run, 3, each=10, world_size=1)
     start(Launch(backend="local", argv=(sys.executable, "-S", str(script)), cwd=str(one_run.parent)), str(run))
+    until(lambda: (one_run.parent / "ready").exists(), what="the training")
     yield run
     stop(str(run), KILL)
 
@@ -110,6 +120,7 @@ async def test_it_is_checked_again_when_the_stop_ends(play: Play, live: Path) ->
         await press(pilot, "y")
         await until_shown(pilot, "stopping: ")
         runs.save(live, 4, each=20, world_size=1, age_seconds=0)
+        (live.parent.parent / "saved").touch()
         await until_shown(pilot, "pretrain 0004")
         await until_shown(pilot, "checks passed", 60)
         assert "⏎ merge and launch" in text_of(pilot.app) and "newest whole" in text_of(pilot.app)
@@ -122,6 +133,7 @@ async def test_an_end_that_somebody_else_brings_is_noticed(
         await on_live(pilot, live)
         await press(pilot, "r")
         await until_shown(pilot, "x stops it first", 60)
+        (live.parent.parent / "saved").touch()
         await asyncio.to_thread(stop, str(live))
         await until_shown(pilot, "checks passed", 60)
     assert nothing_survives() == []
@@ -156,9 +168,11 @@ async def test_answers_are_shown_though_the_run_saves_faster_than_it_is_checked(
         with saving_all_the_time(one_run / FAILED) as saved:
             await until(pilot, lambda: screen._sequence > first and not screen._is_waiting, "an answer of a later one")
             assert "⏎ launches" in text_of(pilot.app)
-            await press(pilot, "enter")
-            assert screen._launching_since is None, "what is shown is over: it is checked first"
-            await press(pilot, "escape")
+            await until(pilot, lambda: screen._is_outdated and not screen._is_waiting, "an answer that is over")
+            before = screen._sequence
+            screen.action_launch()
+            assert screen._launching_since is None and screen._sequence > before, "it is checked first"
+            screen.action_back()
         await until_shown(pilot, f"after {2 * saved[-1] * runs.SPLITS:,} rows")
         await until_shown(pilot, f"pretrain {saved[-1]:04}")
 

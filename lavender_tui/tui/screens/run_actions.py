@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lavender_tui.tui.messages import ResumeEnded
 
 _LONGER = 8.0  # seconds for a notice with something to read
+_CHECKING, _AGAIN = "Checking, then resuming", "Resuming once more"  # said until it is done
+_MOST_SECONDS = 600.0
 
 
 def refusal_words(proposal: Proposal) -> str:
@@ -50,8 +52,14 @@ def is_error_known(run: Run) -> bool:
     return run.is_unread or run.state is RunState.FAILED or (failure is not None and run.state is not RunState.STOPPED)
 
 
+def _name_of(path: str) -> str:
+    return clean(path.rstrip("/").rsplit("/", 1)[-1], 80)
+
+
 class RunActions(StopActions, inherit_bindings=False):
     """Actions on `cursor_run`. Subclasses say which run that is."""
+
+    _resuming = ""  # the key of the run on which a resume at once was asked for last
 
     @property
     def cursor_checkpoint(self) -> Checkpoint | None:
@@ -109,11 +117,12 @@ class RunActions(StopActions, inherit_bindings=False):
         from lavender_tui.tui.origin import origin
 
         if self.cursor_run is not None:
+            self._resuming = self.cursor_run.key
             self._begin_resume(origin(self.cursor_run, self.known_runs).path, again=False)
 
     def _begin_resume(self, path: str, *, again: bool) -> None:
-        name = clean(path.rstrip("/").rsplit("/", 1)[-1], 80)
-        self.notify(name, title="Resuming once more" if again else "Checking, then resuming", markup=False)
+        title = _AGAIN if again else _CHECKING
+        self.lavender.notify(_name_of(path), title=title, timeout=_MOST_SECONDS, everywhere=True)
         self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
 
     @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
@@ -137,13 +146,20 @@ class RunActions(StopActions, inherit_bindings=False):
             ended = ResumeEnded(path, error=str(error), may_repeat=not again)
         except (LavenderError, OSError) as error:
             ended = ResumeEnded(path, error=in_words(error))
-        self.post_message(ended)
+        # Its page may have been left meanwhile: whoever is there now tells it.
+        others = (one for one in reversed(self.app.screen_stack) if isinstance(one, RunActions))
+        (self if self.is_attached else next(others, self)).post_message(ended)
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
         from lavender_tui.tui.screens.ask import Ask
 
+        for said in self.lavender.announcements:
+            if said.title in (_CHECKING, _AGAIN) and said.words == _name_of(message.source):
+                self.lavender.withdraw(said)
         if message.run_dir is not None:
-            self.show_launched((message.run_dir, message.words))
+            is_there = self.is_current and self.cursor_run is not None and self.cursor_run.key == self._resuming
+            launched = (message.run_dir, message.words)
+            (self.show_launched if is_there else self._say_launched)(launched)
             return
         if message.may_repeat:
             ask = Ask("Resume it once more?", detail=message.error or "", yes="resume once more")
@@ -168,10 +184,15 @@ class RunActions(StopActions, inherit_bindings=False):
         """Back where the runs are, the cursor on the new one as soon as it is seen; says what was done."""
         if launched is None:
             return
+        self._say_launched(launched)
+        self.lavender.show_run(launched[0])
+
+    def _say_launched(self, launched: tuple[str, str]) -> None:
+        """And nothing else: whoever is elsewhere by now stays there, for the next key is meant for what is seen."""
         run_dir, words = launched
-        name = clean(run_dir.rstrip("/").rsplit("/", 1)[-1], 80)
-        self.notify(f"{name} {words}".strip(), title="Resumed as", markup=False, timeout=_LONGER)
-        self.lavender.show_run(run_dir)
+        said = f"{_name_of(run_dir)} {words}".strip()
+        self.lavender.notify(said, title="Resumed as", timeout=_LONGER, everywhere=True)
+        self.lavender.feed.rescan_soon()
 
     # Log and copy
 

@@ -54,6 +54,7 @@ class RunsScreen(ListView, Screen[None]):
         super().__init__()
         self._mode = ""
         self._notes: tuple[str, ...] = ()
+        self._sequence = 0  # of the snapshot that is shown
         self._awaited: str | None = None
         self._put_off: str | None = None
         self._placed: str | None = None  # the run that the cursor was put on at the start
@@ -100,7 +101,9 @@ class RunsScreen(ListView, Screen[None]):
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """New facts: rows change in place, the cursor stays on its run."""
         self._is_placing = self._is_placing and self._is_untouched
-        has_same = len(self._runs) == len(snapshot.runs) and not self._arranger.is_busy
+        # Of those that a newer one replaced in the queue nobody knows any more what they changed.
+        is_next, self._sequence = snapshot.sequence == self._sequence + 1, snapshot.sequence
+        has_same = is_next and len(self._runs) == len(snapshot.runs) and not self._arranger.is_busy
         self._runs, self._mode = snapshot.runs, snapshot.mode
         fresh = [note for note in snapshot.notes if note not in self._notes]
         self._notes = snapshot.notes
