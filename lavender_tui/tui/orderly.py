@@ -31,6 +31,11 @@ class Orderly(_Base):
         """Is it being taken down?"""
         return self._pruning or self.app._exit or not self.app.is_running
 
+    @property
+    def is_in_front(self) -> bool:
+        """Do keys reach this very screen? Textual's `is_current` says yes of the one below, too."""
+        return self.app.screen is self
+
     async def _dispatch_message(self, message: Message) -> None:
         """Textual's own messages go on: they are how it is taken down."""
         is_ours = type(message).__module__.startswith(_OURS) or isinstance(message, Worker.StateChanged)

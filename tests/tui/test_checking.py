@@ -90,6 +90,17 @@ async def test_an_answer_that_no_message_brings_is_found(play: Play, one_run: Pa
         await until_shown(pilot, "checks passed")
 
 
+async def test_an_answer_launches_nothing_under_another_screen(play: Play, one_run: Path) -> None:
+    async with play(one_run) as pilot:
+        screen = await open_sheet(pilot)
+        await press(pilot, "question_mark")
+        assert pilot.app.screen is not screen
+        screen._launch_when = screen._sequence  # Enter came before the answer
+        screen._launch_if_asked()
+        assert screen._launching_since is None
+        assert len(list(one_run.glob("run-*"))) == 1
+
+
 async def test_where_no_thread_can_be_started_it_says_so(
     play: Play, one_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from lavender_tui.model.plan import Check, Proposal, Verdict
 from lavender_tui.tui.messages import LookEnded, LookProgress, ProposalMade
 from lavender_tui.tui.screens.ask import Ask, Document
 from lavender_tui.tui.screens.resume import ResumeScreen
+from lavender_tui.tui.screens.run import RunScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.screens.stop import StopBox
 from lavender_tui.tui.sheet import CHECKPOINT, LAUNCHER, POLICY, WORKERS, WORLD, row_of
@@ -255,6 +256,24 @@ async def test_resume_at_once_says_what_it_did_or_why_not(
         await press(pilot, "R")
         await until_shown(pilot, "Resumed as", 60)
         stop((await launched_run(pilot)).path, KILL)
+
+
+async def test_a_resume_at_once_leaves_who_has_gone_elsewhere_where_they_are(
+    play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 7, each=14, world_size=1)
+    async with play(root, command=runs.script(tmp_path)) as pilot:
+        await press(pilot, "R", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen), "the run's page")
+        page = pilot.app.screen
+        await until_shown(pilot, "Resumed as", 60)
+        assert pilot.app.screen is page and "Checking, then resuming" not in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert pilot.app.screen.cursor_run.key == str(root / FAILED)
+        await until(pilot, lambda: any(run.is_alive for run in pilot.app.runs), "the new run")
+        stop(next(run.path for run in pilot.app.runs if run.is_alive), KILL)
+    assert nothing_survives() == []
 
 
 @pytest.mark.parametrize("lives", [True, False], ids=["which lives", "which has saved and ended"])

@@ -76,7 +76,7 @@ class Launching(DeepLook):
         """What Enter asked for before the answer; not under another screen, nor where something refuses."""
         is_asked, self._launch_when = self._is_to_launch, -1
         is_ready = self._error is None and self._proposal is not None and not self._proposal.is_refused
-        if is_asked and is_ready and self.is_current:
+        if is_asked and is_ready and self.is_in_front:
             self.action_launch()
 
     def _start(self, *, again: bool) -> None:

@@ -157,7 +157,7 @@ class RunActions(StopActions, inherit_bindings=False):
             if said.title in (_CHECKING, _AGAIN) and said.words == _name_of(message.source):
                 self.lavender.withdraw(said)
         if message.run_dir is not None:
-            is_there = self.is_current and self.cursor_run is not None and self.cursor_run.key == self._resuming
+            is_there = self.is_in_front and self.cursor_run is not None and self.cursor_run.key == self._resuming
             launched = (message.run_dir, message.words)
             (self.show_launched if is_there else self._say_launched)(launched)
             return

@@ -136,7 +136,7 @@ class RunsScreen(ListView, Screen[None]):
         table = self.query_one(RunTable)
         at_start = self._placed in (None, table.cursor_key) or self._placed not in table.keys
         return (
-            not table.was_touched and at_start and self.is_current and self._awaited is None and self._put_off is None
+            not table.was_touched and at_start and self.is_in_front and self._awaited is None and self._put_off is None
         )
 
     def _place(self) -> None:

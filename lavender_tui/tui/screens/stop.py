@@ -153,7 +153,7 @@ class StopBox(Orderly, ModalScreen["str | None"]):
             listing=stop_choices.kill_listing(message.members),
             yes="kill at once (SIGKILL)",
         )
-        if self.is_current:
+        if self.is_in_front:
             self.app.push_screen(ask, self._kill_answered)
 
     def _kill_answered(self, yes: bool | None) -> None:
