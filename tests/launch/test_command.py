@@ -8,6 +8,7 @@ import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -333,12 +334,13 @@ def test_the_record_gives_back_what_was_asked_for(tmp_path: Path) -> None:
     assert command.find_command(run_of(run_dir), project_dir=str(project)).argv == ("python", "t.py", "{state}")
 
 
-def test_the_live_process_comes_last_and_must_be_itself(tmp_path: Path) -> None:
+def test_the_live_process_comes_last_and_must_be_itself(tmp_path: Path, until: Callable[..., object]) -> None:
     (tmp_path / ".git").mkdir()
     argv = [sys.executable, "-c", "input()", "a b"]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, cwd=tmp_path)
     ticks = start_ticks(process.pid)
     assert ticks is not None
+    until(Path(f"/proc/{process.pid}/cmdline").read_bytes, what="its words: a process has none while it is executed")
     live = LiveProcess(pid=process.pid, start_ticks=ticks, role="process")
     found = command.find_command(run_of(tmp_path, live), project_dir=str(tmp_path))
     assert found.argv == tuple(argv) and found.cwd == str(tmp_path)

@@ -286,7 +286,7 @@ async def test_the_overview_has_settings_versions_and_what_differs_from_the_sour
         await press(pilot, "enter")
         await until_shown(pilot, "resumes from pretrain 0001")
         facts = "\n".join("".join(word for word, _ in line) for line in pilot.app.screen.query_one("#facts")._lines)
-        for words in ("git_commit", "abc123", "--lr", "dropout       0.1 → 0.2", "torch         2.12.0 → 2.13.0"):
+        for words in ("git_commit", "abc123", "--lr", "dropout      0.1 → 0.2", "torch        2.12.0 → 2.13.0"):
             assert words in facts
         await press(pilot, "slash", *"drop", "enter")
         await until_shown(pilot, "1 of 3   with drop")
