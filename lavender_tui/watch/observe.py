@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lavender_tui.launch.identity import is_same_process
 from lavender_tui.model.run import Run
 from lavender_tui.watch.agenda import SETTLE_SECONDS, Agenda
 from lavender_tui.watch.assemble import until
@@ -32,6 +33,7 @@ WALK_SECONDS = 5.0  # the roots are walked this often, whatever events say
 CALM_SECONDS = 2.5  # a run that lives, of which every end and every write is told, is looked at unasked this often
 RELIST_SECONDS = 30.0  # every run is listed this often: a file overwritten in place moves no directory
 PROCESS_SECONDS, IDLE_PROCESS_SECONDS = 5.0, 10.0  # the second where nothing lives; a new run is asked about at once
+GONE_SECONDS = 1.0  # so soon after a leader was found gone it is made sure that no handle tells its end
 PROCESS_REST_SECONDS = 0.3  # between two searches in any case
 JOBS_REST_SECONDS = 1.0
 FAILURE_REST_SECONDS = 1.0
@@ -90,6 +92,8 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="lavender-watch", daemon=True)
         self._search_now = threading.Event()
         self._ends = Ends(self._process_ended)
+        self._leaders: dict[str, ProcessIdentity] = {}  # of runs by hand, seen alive; by their directory
+        self._gone: dict[str, ProcessIdentity] = {}
         self._search = threading.Thread(target=self._search_processes, name="lavender-processes", daemon=True)
         self._ask_now = threading.Event()
         self._asking = threading.Thread(target=self._ask_for_jobs, name="lavender-jobs", daemon=True)
@@ -326,6 +330,19 @@ class Watcher:
                 self._survey.memory.keep(path, seen)
             except OSError as error:
                 self._troubles["memory"] = _not_remembered(error)
+            self._leaders[path] = (seen.leader.pid, seen.leader.start_ticks)
+
+    def _notice_ends(self) -> None:
+        """Of leaders on which there was no handle yet, or never: one that is gone at two searches has ended unnoticed.
+
+        At the first of them the handle may be about to tell, and knows how it ended.
+        """
+        gone = {path: leader for path, leader in self._leaders.items() if not is_same_process(*leader)}
+        for path, leader in gone.items():
+            if self._gone.get(path) == leader:
+                del self._leaders[path]
+                self._process_ended(path, leader, None)
+        self._gone = gone
 
     def _search_processes(self) -> None:
         table, sampler = ProcessTable(), Sampler()
@@ -338,11 +355,13 @@ class Watcher:
                 found = table.find(list(self._survey.tree.runs), records, seen)
                 self._agenda.schedule(self._survey.set_found(found))
                 self._remember()
+                self._notice_ends()
                 self._agenda.schedule(self._survey.set_usage(sampler.sample(self._survey.alive())))
                 self._troubles.pop("processes", None)
             except Exception as error:
                 self._troubles["processes"] = f"processes can't be looked up: {type(error).__name__}: {error}"
-            if self._search_now.wait(PROCESS_SECONDS if self._survey.alive() else IDLE_PROCESS_SECONDS):
+            seconds = PROCESS_SECONDS if self._survey.alive() else IDLE_PROCESS_SECONDS
+            if self._search_now.wait(GONE_SECONDS if self._gone else seconds):
                 self._agenda.rest(PROCESS_REST_SECONDS)
 
     # Jobs of Slurm, on a thread of their own: a frozen controller takes 10 s to say nothing

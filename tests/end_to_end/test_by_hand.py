@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lavender_tui.launch import seen as memory
+from lavender_tui.watch import ends
 from lavender_tui.watch.observe import Watcher
 from lavender_tui.watch.processes import find_processes
 from tests.watch import saves
@@ -132,6 +133,15 @@ def test_a_training_started_by_a_script_goes_on_with_one_command_on_two_ranks(
         assert (rank["cwd"], rank["world_size"], rank["setting"]) == (str(project), 2, "false")
         assert rank["argv"] == ["--lr", "1e-3", "--out", str(new)]
         assert rank["secret"] is None  # what no record may hold has to come from whoever resumes
+
+
+def test_the_end_of_a_process_that_no_handle_was_held_on_is_remembered(
+    project: Path, tmp_path: Path, begin, watcher: Watcher, until, monkeypatch: pytest.MonkeyPatch
+):
+    """One that ends between two looks, or is one of too many."""
+    monkeypatch.setattr(ends, "MOST", 0)
+    begin("python")
+    live_then_die(tmp_path / "checkpoints" / RUN, 1, watcher, until)
 
 
 @pytest.mark.long
