@@ -55,6 +55,7 @@ class Contents:
     optimizer: Optimizer | None
     scheduler_counter: int | None
     scheduler_length: tuple[str, int] | None
+    falls_to_zero: bool  # a PolynomialLR: alone of those with a length it has a power
     has_scaler: bool
     sharded: tuple[str, ...] = ()
 
@@ -78,6 +79,7 @@ def read_contents(path: str) -> Contents | None:
         scheduler_length=next(
             ((key, length) for key in _LENGTHS if (length := _whole(scheduler.get(key))) is not None), None
         ),
+        falls_to_zero="power" in scheduler,
         has_scaler=any(top.get(key) for key in _SCALER_KEYS),
         sharded=tuple(sharded_names(tree)),
     )

@@ -71,7 +71,28 @@ def _schedule(it: Situation, contents: Contents) -> list[Check]:
         what = f"{said}, which is the epoch: a schedule that is as long as the training's steps was given its epochs"
         remedy = "step the schedule where it was stepped before, or set last_epoch to the number of steps"
         return [warn("checkpoint.schedule", what, rate, remedy)]
+    after = _after_its_end(contents)
+    if after:
+        remedy = f"load_state_dict brings the old {length[0]} back: set the longer one after it" if length else ""
+        return [warn("checkpoint.schedule", f"{said}: {after}", rate, remedy)]
     return [passed("checkpoint.schedule", said, rate)]
+
+
+def _after_its_end(contents: Contents) -> str:
+    """What the next step of a schedule does that is over; "" where it isn't, or where it merely stays (LinearLR).
+
+    Measured with torch 2.13: CosineAnnealingLR is periodic, OneCycleLR raises, PolynomialLR stays at 0.
+    """
+    counter, length = contents.scheduler_counter, contents.scheduler_length
+    if counter is None or length is None or counter < length[1]:
+        return ""
+    if length[0] == "T_max":
+        return (
+            "its learning rate climbs again from here" if counter == length[1] else "past its end it goes up and down"
+        )
+    if length[0] == "total_steps":
+        return "its next step raises a ValueError"
+    return "its learning rate stays at 0" if contents.falls_to_zero else ""
 
 
 def _is_epoch_for_step(it: Situation, contents: Contents) -> bool:

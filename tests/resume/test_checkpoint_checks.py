@@ -238,6 +238,39 @@ def test_an_epoch_in_the_place_of_a_step(run: str, counter: int, length: int, st
     assert said.verdict == verdict and f"stands at {counter} of" in said.what
 
 
+@pytest.mark.parametrize(
+    ("schedule", "steps", "said"),
+    [
+        (lambda one: torch.optim.lr_scheduler.CosineAnnealingLR(one, T_max=10), 9, ""),
+        (lambda one: torch.optim.lr_scheduler.CosineAnnealingLR(one, T_max=10), 10, "climbs again"),
+        (lambda one: torch.optim.lr_scheduler.CosineAnnealingLR(one, T_max=10), 13, "goes up and down"),
+        (lambda one: torch.optim.lr_scheduler.OneCycleLR(one, max_lr=1.0, total_steps=10), 7, ""),
+        (lambda one: torch.optim.lr_scheduler.OneCycleLR(one, max_lr=1.0, total_steps=10), 10, "raises a ValueError"),
+        (lambda one: torch.optim.lr_scheduler.PolynomialLR(one, total_iters=10), 10, "stays at 0"),
+        (lambda one: torch.optim.lr_scheduler.LinearLR(one, total_iters=10), 12, ""),
+    ],
+)
+def test_a_schedule_that_is_over(run: str, schedule, steps: int, said: str) -> None:
+    """What is said is what torch then does: the rate climbs, the step raises, the rate is 0."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    one = schedule(optimizer)
+    for _ in range(steps):
+        optimizer.step()
+        one.step()
+    rate = optimizer.param_groups[0]["lr"]
+    save(run, **{**full(), "scheduler_state_dict": one.state_dict(), "global_step": steps})
+    found = check(proposed(run), "checkpoint.schedule")
+    assert found.verdict == ("warn" if said else "pass") and said in found.what
+    if "raises" in said:
+        with pytest.raises(ValueError, match="total"):
+            one.step()
+        return
+    one.step()
+    after = optimizer.param_groups[0]["lr"]
+    assert (after > rate) == (said in ("climbs again", "goes up and down"))
+    assert (rate == after == 0) == (said == "stays at 0")
+
+
 def test_other_epochs_in_the_command_are_warned_of(run: str) -> None:
     save(run, **full())
     other = check(proposed(run, command=(*TRAIN, "--epochs", "12")), "checkpoint.epochs")
