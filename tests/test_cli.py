@@ -134,6 +134,27 @@ def test_on_a_terminal_the_checks_that_passed_are_one_line(tmp_path: Path) -> No
     assert re.search(r" ✓ [0-9]+ checks passed \(-v shows them\)", told)
 
 
+def test_a_narrow_terminal_gets_the_columns_that_fit_and_a_pipe_all(tmp_path: Path) -> None:
+    save(str(tmp_path / "run-2026-04-24_18-53-41"))
+
+    def listed(columns: int) -> list[str]:
+        ours, theirs = pty.openpty()
+        words = [sys.executable, "-m", "lavender_tui", "ls", str(tmp_path)]
+        done = subprocess.run(words, stdout=theirs, stderr=subprocess.PIPE, env=os.environ | {"COLUMNS": str(columns)})
+        os.close(theirs)
+        told = os.read(ours, 65536).decode()
+        os.close(ours)
+        assert done.returncode == 0
+        return told.splitlines()
+
+    narrow, wide, piped = listed(70), listed(200), lavender("ls", str(tmp_path)).stdout.splitlines()
+    assert max(map(len, narrow)) <= 70 < max(map(len, wide))
+    for name in ("RUN", "STATE", "EPOCH", "SAVES", "LOSS", "SAVED"):
+        assert name in narrow[0].split()
+    assert "TREND" not in narrow[0] and "TREND" in wide[0]
+    assert piped[0].split() == wide[0].split()
+
+
 def test_a_refused_resume_ends_with_what_where_and_what_to_do(tmp_path: Path) -> None:
     run = tmp_path / "run-2026-04-24_18-53-41"
     run.mkdir()

@@ -16,6 +16,7 @@ from lavender_tui.model.series import trend
 
 HEAD = ("RUN", "STATE", "STAGE", "EPOCH", "SAVES", "LOSS", "TREND", "SAVED", "LEFT", "WORLD", "PID")
 RIGHT = (4, 5, 7, 8, 9, 10)
+SPARE = (6, 8, 2, 10, 9)  # what a narrow terminal can do without, the least first
 
 
 def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> int:
@@ -34,7 +35,7 @@ def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> 
         for one in runs:
             print(sentences(one, now))
         return 0
-    put_table(HEAD, [row(one, now) for one in runs], right=RIGHT)
+    put_table(HEAD, [row(one, now) for one in runs], right=RIGHT, spare=SPARE)
     for one in runs:
         if one.keeper is not None:
             say(f"{one.title}: {kept_words(one.keeper, now)}")

@@ -79,7 +79,6 @@ def show(proposal: Proposal, *, as_json: bool) -> None:
 def lines(plan: ResumePlan) -> list[tuple[str, str]]:
     """The plan in words, a fact a line."""
     start, batch = plan.start, plan.batch
-    epochs = f" of {plan.source.epochs}" if plan.source.epochs else ""
     position = ""
     if start.policy is Policy.EXACT and start.samples_trained is not None:
         whole = None if start.samples_left is None else start.samples_trained + start.samples_left
@@ -87,7 +86,7 @@ def lines(plan: ResumePlan) -> list[tuple[str, str]]:
     return [
         ("checkpoint", text.clean(plan.source.checkpoint)),
         ("world_size", f"{plan.world_size_previous or '?'} → {plan.world_size}"),
-        ("start", _start_words(start, f"epoch {start.epoch}{epochs}{position}")),
+        ("start", _start_words(start, plan.first_epoch + position)),
         ("repeats", _rows(start.samples_replayed)),
         ("leaves out", _rows(start.samples_skipped)),
         ("batch", f"{batch.global_size or '?'} = {plan.world_size} × {batch.per_rank or '?'}"),

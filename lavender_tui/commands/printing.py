@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from lavender_tui.errors import UsageError
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Proposal, Verdict
 
+_GAP = "  "  # between two columns
 MARKS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
 
 
@@ -30,17 +32,26 @@ def put_line(document: Any) -> None:
     print(text.strict_json(document), flush=True)
 
 
-def put_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Aligned columns; those of `right` are right-aligned. Nothing is cut."""
+def put_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), spare: Sequence[int] = ()
+) -> None:
+    """Aligned columns; those of `right` are right-aligned. Nothing is cut, but a terminal that is too narrow lacks the
+    columns of `spare`, as many as needed, the first of them first; a pipe gets all."""
     from rich.cells import cell_len
 
     widths = [max([cell_len(title), *(cell_len(row[at]) for row in rows)]) for at, title in enumerate(head)]
+    shown = list(range(len(head)))
+    if spare and sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        for at in spare:
+            if sum(widths[one] for one in shown) + len(_GAP) * (len(shown) - 1) > room:
+                shown.remove(at)
     for row in (head, *rows):
         cells = []
-        for at, cell in enumerate(row):
-            gap = " " * (widths[at] - cell_len(cell))
-            cells.append(gap + cell if at in right else cell + gap)
-        print("  ".join(cells).rstrip())
+        for at in shown:
+            gap = " " * (widths[at] - cell_len(row[at]))
+            cells.append(gap + row[at] if at in right else row[at] + gap)
+        print(_GAP.join(cells).rstrip())
 
 
 class Talk(StrEnum):

@@ -129,6 +129,14 @@ class ResumePlan:
     launch: Launch
     warnings: tuple[str, ...] = ()
 
+    @property
+    def first_epoch(self) -> str:
+        """Where it starts, in words: "epoch 2 of 3", "epoch 4, after the last of 3"."""
+        epoch, epochs = self.start.epoch, self.source.epochs
+        if not epochs:
+            return f"epoch {epoch}"
+        return f"epoch {epoch} of {epochs}" if epoch <= epochs else f"epoch {epoch}, after the last of {epochs}"
+
     def to_json(self) -> dict[str, Any]:
         """The document as written to `resume.json`, the secrets of its command and variables hidden."""
         return {

@@ -69,7 +69,7 @@ def _epoch(it: Situation) -> list[Check]:
     if it.policy is Policy.EXACT and not it.set.is_complete:
         return []  # the states' own checks say why not
     if one.epochs is not None and it.epoch > one.epochs:
-        what = f"it would start in epoch {it.epoch} of {one.epochs}"
+        what = f"it would start in epoch {it.epoch}, after the last of {one.epochs}"
         asked = it.policy in (Policy.SKIP_EPOCH, Policy.NEXT_EPOCH) and not one.epoch_complete
         if asked or it.is_done:
             return [refuse("epoch.over", f"{what}: nothing is left to train", said, "raise the script's epochs first")]

@@ -84,8 +84,7 @@ def rows_of_table(plan: ResumePlan) -> int | None:
 
 
 def _start(plan: ResumePlan) -> str:
-    epochs = f" of {plan.source.epochs}" if plan.source.epochs else ""
-    where = f"epoch {plan.start.epoch}{epochs}"
+    where = plan.first_epoch
     if plan.source.epoch is None and plan.dataset is None:
         where += " (the checkpoint names none)"
     if plan.start.policy is not Policy.EXACT:
