@@ -18,6 +18,7 @@ from lavender_tui.launch.files import LOG, RANKS, read_document
 from lavender_tui.model.failure import Failure
 
 TAIL_BYTES = 256 * 1024
+LONG_TAIL_BYTES = 8 * 1024 * 1024  # for an exception that prints a whole tensor, or each key of a state_dict
 LONGEST = 400  # characters of a message from a training
 MOST_TRACEBACK_LINES = 60
 LAST_LINES = 100  # of an output: a traceback in them is its end, whatever torch prints after it
@@ -131,8 +132,7 @@ def _by_last_lines(run_dir: str) -> Failure | None:
     outputs = list(_find(os.path.join(run_dir, RANKS), "stderr.log"))
     newest = max(map(_attempt_of, outputs), default=-1)
     for path in [*(one for one in outputs if _attempt_of(one) == newest), os.path.join(run_dir, LOG)]:
-        text = _tail(path)
-        head = last_traceback("\n".join(text.splitlines()[-LAST_LINES:]), skip_launcher=True)
+        text, head = _ending(path, skip_launcher=True, last_lines=LAST_LINES)
         if head is None or _SECONDARY.search(head):
             continue
         local_rank = os.path.basename(os.path.dirname(path))
@@ -377,8 +377,8 @@ def _last_traceback_of(run_dir: str, failure: RankFailure | None, *, own_alone: 
         found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
         candidates = sorted(found, key=_attempt_of, reverse=True)
     for path in [*candidates, *(() if own_alone else (os.path.join(run_dir, LOG),))]:
-        text = _tail(path)
-        if head := last_traceback(text, skip_launcher=failure is not None or path.endswith(LOG)):
+        text, head = _ending(path, skip_launcher=failure is not None or path.endswith(LOG))
+        if head is not None:
             return _Found(head, _lines_before(text, head), os.path.relpath(path, run_dir))
     return None
 
@@ -452,7 +452,20 @@ def _find(directory: str, name: str) -> Iterator[str]:
             yield os.path.join(where, name)
 
 
-def _tail(path: str) -> str:
+def _ending(path: str, *, skip_launcher: bool, last_lines: int = 0) -> tuple[str, str | None]:
+    """The end of the file that holds its last traceback, and that one's error line; None where it holds none."""
+    text = ""
+    for size in (TAIL_BYTES, LONG_TAIL_BYTES):
+        before, text = len(text), _tail(path, size)
+        if len(text) == before:  # that was the whole file
+            break
+        looked_at = "\n".join(text.splitlines()[-last_lines:]) if last_lines else text
+        if (head := last_traceback(looked_at, skip_launcher=skip_launcher)) is not None:
+            return text, head
+    return text, None
+
+
+def _tail(path: str, size: int = TAIL_BYTES) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -461,8 +474,8 @@ def _tail(path: str) -> str:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             return ""
-        file.seek(max(0, facts.st_size - TAIL_BYTES))
-        return file.read(TAIL_BYTES).decode("utf-8", "replace")
+        file.seek(max(0, facts.st_size - size))
+        return file.read(size).decode("utf-8", "replace")
 
 
 def _short(text: str) -> str:

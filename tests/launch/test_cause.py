@@ -119,6 +119,25 @@ def test_the_failed_ranks_own_output_comes_before_the_log(tmp_path: Path) -> Non
     assert find(str(tmp_path), 1) == "rank 1: KeyError: 'own'"
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_an_error_line_of_a_megabyte_is_a_reason(tmp_path: Path, log: bool) -> None:
+    """A tensor that is printed whole, or a state_dict's missing keys: the traceback begins far before the end."""
+    error = f"{TOP}\n  File\nRuntimeError: Missing key(s): {'layer.weight, ' * 80_000}\n"
+    directory = tmp_path / "ranks" / "x" / "attempt_0" / "1"
+    directory.mkdir(parents=True)
+    report = TABLE[TABLE.index("E1129") :].format(rank=1, code=1)
+    (tmp_path / "train.log").write_text("begun\n" + (error if log else "") + report)
+    (directory / "stderr.log").write_text("" if log else error)
+    found = examine(str(tmp_path), 1)
+    assert found is not None and found.words.startswith("rank 1: RuntimeError: Missing key(s): layer.weight,")
+    assert found.traceback[0] == TOP and max(map(len, (found.words, *found.traceback))) < 1000
+    if not log:
+        (tmp_path / "train.log").write_text(error)
+        (directory / "stderr.log").unlink()
+        alone = examine(str(tmp_path), None)
+        assert alone is not None and alone.words.startswith("its log ends with RuntimeError: Missing key(s)")
+
+
 def test_hostile_files_say_nothing_and_do_no_harm(tmp_path: Path) -> None:
     directory = tmp_path / "ranks" / "x" / "attempt_0" / "1"
     directory.mkdir(parents=True)
