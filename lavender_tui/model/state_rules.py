@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import gt
 from typing import Any
 
+from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Verdict
 from lavender_tui.model.state_shapes import (
     BLOCKS,
@@ -23,7 +24,6 @@ from lavender_tui.model.state_shapes import (
     is_packed,
     owned_splits,
 )
-from lavender_tui.model.text import clean
 
 ONE_SAVE = "use the states of one save, or start the epoch again (replay-epoch)"
 
@@ -88,13 +88,13 @@ def agreement(states: Sequence[RankState]) -> list[Check]:
         for other in states[1:]:
             mine, theirs = read(first), read(other)
             if mine != theirs:
-                what = f"rank {_rank(first)} has {key} {clean(mine)}, rank {_rank(other)} has {clean(theirs)}"
-                evidence = f"{clean(first.origin)} and {clean(other.origin)}"
+                what = f"rank {_rank(first)} has {key} {text.clean(mine)}, rank {_rank(other)} has {text.clean(theirs)}"
+                evidence = f"{text.clean(first.origin)} and {text.clean(other.origin)}"
                 checks.append(refuse("states.agree", what, evidence, ONE_SAVE))
                 break
     if checks:
         return checks
-    config = ", ".join(f"{key} {clean(read(first))}" for key, read in _compared(first)[1:4])
+    config = ", ".join(f"{key} {text.clean(read(first))}" for key, read in _compared(first)[1:4])
     return [passed("states.agree", f"the ranks read the same data: {first.mode} mode, {config}")]
 
 
@@ -134,7 +134,7 @@ def _over_claim(
         f"rank {state.rank} claims {claimed[split]} of split {split}, but its owner, rank {owner.rank}, says "
         f"{exact[split]}: a merge would leave {claimed[split] - exact[split]} rows or more unread"
     )
-    evidence = f"{key}: {clean(state.origin)} and {clean(owner.origin)}"
+    evidence = f"{key}: {text.clean(state.origin)} and {text.clean(owner.origin)}"
     return refuse("states.owners", what, evidence, ONE_SAVE)
 
 
@@ -147,7 +147,7 @@ def buffers(states: Sequence[RankState], world_size: int) -> list[Check]:
             blocks = state.state[BLOCKS][split]
             if blocks and split not in state.state[BUFFERS]:
                 what = f"rank {state.rank} has no token buffer for split {split}, which emitted {blocks} blocks"
-                return [refuse("states.buffers", what, clean(state.origin), ONE_SAVE)]
+                return [refuse("states.buffers", what, text.clean(state.origin), ONE_SAVE)]
     return [passed("states.buffers", "a token buffer for every split")]
 
 
@@ -160,7 +160,7 @@ def uniform(states: Sequence[RankState], world_size: int, num_workers: int) -> l
     low, high = counts.index(least), counts.index(most)
     evidence = f"{_at(states, world_size, high, most)}; {_at(states, world_size, low, least)}"
     if most - least > 1 or states[0].mode == "packed":
-        what = f"the splits are {most - least} apart: the ranks saved at different steps"
+        what = f"the splits are {most - least:,} apart: the ranks saved at different steps"
         return [refuse("states.uniform", what, evidence, ONE_SAVE)]
     if num_workers >= 2:
         what = f"saved within a cycle over the splits: {num_workers} workers a rank can't start from there"
@@ -181,15 +181,15 @@ def progress(merged: dict[str, Any], facts: SaveFacts) -> list[Check]:
         return [passed("states.progress", "the epoch is complete: no position in it is needed")]
     if expected is None:
         what = "can't compare the states with the weights: the checkpoint doesn't say its step, batch and start"
-        return [warn("states.progress", what, f"the states say {consumed} rows")]
+        return [warn("states.progress", what, f"the states say {consumed:,} rows")]
     if consumed != expected:
-        what = f"the states have consumed {consumed} rows, the checkpoint's steps {expected}: two different moments"
-        lost = f"{abs(consumed - expected)} rows would be {'left out' if consumed > expected else 'read again'}"
+        what = f"the states have consumed {consumed:,} rows, the checkpoint's steps {expected:,}: two different moments"
+        lost = f"{abs(consumed - expected):,} rows would be {'left out' if consumed > expected else 'read again'}"
         return [refuse("states.progress", what, f"{_steps(facts)}; {lost}", ONE_SAVE)]
     return [
         passed(
             "states.progress",
-            f"weights and data are of one moment: {consumed} rows read, as the steps say",
+            f"weights and data are of one moment: {consumed:,} rows read, as the steps say",
             _steps(facts),
         )
     ]
@@ -217,11 +217,11 @@ def end_of_epoch(merged: dict[str, Any], facts: SaveFacts) -> list[Check]:
     counts = merged[BLOCKS] if is_packed(merged) else merged[POSITIONS]
     split, most = counts.index(max(counts)), max(counts)
     if most > size:
-        what = f"split {split} is at {most}, but a split has only {size}: another table, or another filter"
-        evidence = f"{facts.num_rows} rows in {merged['num_splits']} splits"
+        what = f"split {split} is at {most:,}, but a split has only {size:,}: another table, or another filter"
+        evidence = f"{facts.num_rows:,} rows in {merged['num_splits']} splits"
         return [refuse("states.end", what, evidence, "check the table's version and the filter")]
     if is_done(merged, facts.num_rows):
-        what = f"the epoch is done: split {split} has been read to its end ({size})"
+        what = f"the epoch is done: split {split} has been read to its end ({size:,})"
         verdict = passed if facts.epoch_complete else warn
         return [verdict("states.end", what, "the next epoch starts without this state")]
     if facts.epoch_complete:
@@ -249,11 +249,11 @@ def skipped(states: Sequence[RankState], merged: dict[str, Any], facts: SaveFact
         what = "the states hold no positions, so rows that were skipped would be read again"
         if may_skip or facts.states_have_positions:
             evidence = (
-                f"on_transform_error is {clean(facts.on_transform_error)}"
+                f"on_transform_error is {text.clean(facts.on_transform_error)}"
                 if may_skip
                 else "lancedb >= 0.38 writes them"
             )
-            return [refuse("states.positions", what, f"{clean(states[0].origin)}; {evidence}", ONE_SAVE)]
+            return [refuse("states.positions", what, f"{text.clean(states[0].origin)}; {evidence}", ONE_SAVE)]
         return [warn("states.positions", what, "written before lancedb 0.38; exact if no row was skipped")]
     gaps = [position - sample for position, sample in zip(merged[POSITIONS], merged[SAMPLES], strict=True)]
     if not any(gaps):
@@ -322,8 +322,8 @@ def difference(one: dict[str, Any], other: dict[str, Any]) -> str:
         if isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
             index = next(i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
             return f"{key}[{index}] is {mine[index]} and {theirs[index]}"
-        return f"{clean(key)} is {clean(mine, 40)} and {clean(theirs, 40)}"
-    return f"only one has {clean(', '.join(map(str, set(other) - set(one))), 40)}"
+        return f"{text.clean(key)} is {text.clean(mine, 40)} and {text.clean(theirs, 40)}"
+    return f"only one has {text.clean(', '.join(map(str, set(other) - set(one))), 40)}"
 
 
 def _own(states: Sequence[RankState], world_size: int, key: str) -> list[int]:
@@ -353,12 +353,12 @@ def epoch_size(merged: dict[str, Any], num_rows: int | None) -> int | None:
 
 def _at(states: Sequence[RankState], world_size: int, split: int, count: int) -> str:
     owner = states[split // (states[0].num_splits // world_size)]
-    return f"rank {owner.rank} is at {count} in split {split} ({clean(owner.origin)})"
+    return f"rank {owner.rank} is at {count:,} in split {split} ({text.clean(owner.origin)})"
 
 
 def _steps(facts: SaveFacts) -> str:
-    start = f"from row {facts.start_samples or 0} at step {facts.start_step or 0}"
-    return f"step {facts.global_step}, {facts.global_batch} rows a step, {start}"
+    start = f"from row {facts.start_samples or 0:,} at step {facts.start_step or 0:,}"
+    return f"step {text.count(facts.global_step)}, {text.count(facts.global_batch)} rows a step, {start}"
 
 
 def _rank(state: RankState) -> str:

@@ -95,7 +95,7 @@ def _batch(it: Situation) -> list[Check]:
     if before is not None and before != batch:
         return [warn("topology.batch", f"a global batch of {batch}, {before} before: other steps, another schedule")]
     if same_batches_everywhere(batch, it.num_splits) is False:
-        what = f"a global batch of {batch} is no multiple of the {it.num_splits} splits"
+        what = f"a global batch of {batch:,} is no multiple of the {it.num_splits} splits"
         cost = "every row once, but a step's rows depend on world_size"
         return [warn("topology.batch", what, cost, f"a multiple of {it.num_splits} gives the same steps everywhere")]
     return [passed("topology.batch", f"batch {batch} = {size} × {batch // size}: the same steps on every world_size")]
