@@ -271,6 +271,17 @@ def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_list_says_what_a_run_without_a_save_logged_and_leaves_names_as_they_are(tmp_path: Path) -> None:
+    logging = tmp_path / "run-2026-05-01_08-00-00"
+    logging.mkdir()
+    (logging / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.25}\n{"step": 3}\n')
+    runs.save(tmp_path / "run-2026-05-02_08-00-00", 1, stage="SFT-v2")
+    table = {line.split()[0]: line.split() for line in lavender("ls", str(tmp_path)).stdout.splitlines()}
+    assert "2.2500" in table[logging.name] and "SFT-v2" in table["run-2026-05-02_08-00-00"]
+    said = lavender("ls", "--plain", str(tmp_path)).stdout
+    assert "Loss 2.2500." in said and "Stage SFT-v2, epoch " in said
+
+
 def test_only_a_living_run_has_time_left(tmp_path: Path) -> None:
     """What a dead one had before it is no promise: neither in the table nor in the sentences."""
     from lavender_tui.launch.identity import start_ticks

@@ -52,10 +52,10 @@ def row(run: Run, now: float) -> tuple[str, ...]:
     return (
         text.clean(run.title),
         _state(run, now),
-        text.clean(newest.stage, 12) if newest and newest.stage else text.NONE,
+        text.clean(run.stage, 12) if run.stage else text.NONE,
         text.of(run.epoch, run.epochs),
         text.save_count(newest.save_count if newest else None),
-        text.loss(newest.loss, newest.loss_text) if newest else text.NONE,
+        _loss(run),
         trend(point.loss for point in run.losses),
         text.age(saved),
         text.hours(run.hours_left),
@@ -66,16 +66,16 @@ def row(run: Run, now: float) -> tuple[str, ...]:
 
 def sentences(run: Run, now: float) -> str:
     """All that a row says, and why, in words and without a drawing."""
-    newest, parts = run.newest, [f"{text.clean(run.title)}: {_state_and_why(run, now)}."]
-    if newest is not None:
-        loss = text.loss(newest.loss, newest.loss_text)
-        told = [
-            f"stage {text.clean(newest.stage)}" if newest.stage else "",
-            f"epoch {newest.epoch} of {newest.epochs or 'unknown'}" if newest.epoch is not None else "",
-            f"save {newest.save_count}" if newest.save_count is not None else "",
-            f"loss {loss}" if loss != text.NONE else "",
-        ]
-        parts.append(", ".join(one for one in told if one).capitalize() + ".")
+    parts = [f"{text.clean(run.title)}: {_state_and_why(run, now)}."]
+    count, loss = run.newest.save_count if run.newest else None, _loss(run)
+    told = [
+        f"stage {text.clean(run.stage)}" if run.stage else "",
+        f"epoch {run.epoch} of {run.epochs or 'unknown'}" if run.epoch is not None else "",
+        f"save {count}" if count is not None else "",
+        f"loss {loss}" if loss != text.NONE else "",
+    ]
+    words = ", ".join(one for one in told if one)
+    parts.append(f"{words[:1].upper()}{words[1:]}.")
     if run.last_save_at is not None:
         parts.append(f"Saved {text.age(now - run.last_save_at)}.")
     if run.hours_left is not None:
@@ -88,6 +88,12 @@ def sentences(run: Run, now: float) -> str:
         parts.append(f"{kept_words(run.keeper, now)}.")
     parts += [f"Warning: {text.clean(warning)}." for warning in run.warnings]
     return " ".join(part for part in parts if part != ".")
+
+
+def _loss(run: Run) -> str:
+    """Of its newest save; before the first one, what it logged last."""
+    newest = run.newest
+    return text.loss(newest.loss, newest.loss_text) if newest is not None else text.loss(run.logged_loss)
 
 
 def _state_and_why(run: Run, now: float) -> str:

@@ -184,6 +184,11 @@ class Run:
         return self.planned.epochs if self.planned is not None else None
 
     @property
+    def logged_loss(self) -> float | None:
+        """The last loss in its metrics; None where there is none."""
+        return next((point.loss for point in reversed(self.losses) if point.loss is not None), None)
+
+    @property
     def hours_left(self) -> float | None:
         """What its newest save says is left, of a run that goes on: of a dead one nothing is done any more."""
         goes_on = self.state in (RunState.RUNNING, RunState.STALLED)

@@ -237,8 +237,10 @@ def _unsaved(run: Run) -> Mapping[str, Cell]:
     source = run.resumed_from.checkpoint if run.resumed_from and not run.checkpoints else None
     stage, _ = parse_name(source.rsplit("/", 1)[-1]) if source else (None, None)
     stage = run.stage or stage
-    logged = next((point.loss for point in reversed(run.losses) if point.loss is not None), None)
-    begun = {"epoch": _known(text.of(run.epoch, run.epochs), "quiet"), "loss": _known(short_loss(logged, None))}
+    begun = {
+        "epoch": _known(text.of(run.epoch, run.epochs), "quiet"),
+        "loss": _known(short_loss(run.logged_loss, None)),
+    }
     return {**_NOTHING, **_named(stage, None), **begun}
 
 
