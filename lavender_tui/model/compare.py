@@ -1,16 +1,25 @@
-"""Runs side by side: what differs in their settings, versions and commands, and their loss at the same steps. Pure."""
+"""Runs side by side: what differs in their settings, versions and commands, and what they logged at the same steps.
+
+Pure.
+"""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from lavender_tui.model import command_line, text
-from lavender_tui.model.run import LossPoint, Run
+from lavender_tui.model.run import Run
+from lavender_tui.model.series import drawable
 from lavender_tui.model.settings import settings_of
 
-STEPS = 8  # at how many common steps the losses are compared
+LOSS = "loss"
+STEPS = 8  # at how many common steps a curve is compared
+Points = Sequence[tuple[float, float]]
+Metrics = Mapping[str, Points]  # what one run logged: metric → (step, value) points in order of steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +43,33 @@ class Section:
     same: int = 0
 
 
-def compare(runs: Sequence[Run]) -> tuple[Section, ...]:
-    """Every section that has something to say, for two runs or more."""
+def compare(runs: Sequence[Run], metrics: Sequence[Metrics] = (), metric: str = LOSS) -> tuple[Section, ...]:
+    """Every section that has something to say, for two runs or more.
+
+    `metrics`: all that each of them logged, where it was read; `metric`: the one that is told at several steps.
+    """
     sections = (
         _facts(runs),
-        _losses(runs),
+        _at_the_same_steps(runs, metrics, metric),
+        _at_one_step(runs, metrics),
         _differences("settings", [settings_of(run) for run in runs]),
         _differences("versions", [_versions(run) for run in runs]),
         _differences("data", [_data(run) for run in runs]),
         Section(title="command", lines=(Line(name="command", values=tuple(_command(run) for run in runs)),)),
     )
     return tuple(section for section in sections if section.lines or section.same)
+
+
+def curves_of(runs: Sequence[Run], metrics: Sequence[Metrics], metric: str) -> list[Points]:
+    """A run's points of that metric, () where it has none. A loss may come from the saves, so it needs no log."""
+    if metric == LOSS:
+        return [drawable((one.step, one.loss) for one in run.losses) for run in runs]
+    return [drawable(one.get(metric, ())) for one in metrics] or [() for _ in runs]
+
+
+def metric_names(metrics: Sequence[Metrics]) -> list[str]:
+    """The loss, and all else that any of the runs logged, in its order."""
+    return list(dict.fromkeys([LOSS, *(name for one in metrics for name in one)]))
 
 
 _FACTS: tuple[tuple[str, Callable[[Run], str]], ...] = (
@@ -79,23 +104,45 @@ def _lowest(run: Run) -> str:
     return text.loss(min(known)) if known else ""
 
 
-def _losses(runs: Sequence[Run]) -> Section:
-    """The loss of each at steps that all of them reached, the last common one included."""
-    curves = [[point for point in run.losses if point.loss is not None] for run in runs]
-    if len({run.losses_by for run in runs}) > 1 or not all(curves):
-        return Section(title="loss", lines=())
-    unit = runs[0].losses_by
+def _at_the_same_steps(runs: Sequence[Run], metrics: Sequence[Metrics], metric: str) -> Section:
+    """What each had at steps that all of them reached, the last common one included."""
+    curves, unit = curves_of(runs, metrics, metric), runs[0].losses_by if metric == LOSS else "step"
+    title = f"{text.clean(metric, 40)} at the same {unit}"
+    if (metric == LOSS and len({run.losses_by for run in runs}) > 1) or not all(curves):
+        return Section(title=title, lines=())
     lines = [
-        Line(name=f"{unit} {step:,}", values=tuple(text.loss(loss_at(curve, step)) for curve in curves))
+        Line(name=f"{unit} {step:,}", values=tuple(_shown(metric, value_at(curve, step)) for curve in curves))
         for step in common_steps(curves)
     ]
-    return Section(title="loss at the same " + unit, lines=tuple(lines))
+    return Section(title=title, lines=tuple(lines))
 
 
-def common_steps(curves: Sequence[Sequence[LossPoint]], most: int = STEPS) -> list[int]:
+def _at_one_step(runs: Sequence[Run], metrics: Sequence[Metrics]) -> Section:
+    """All that they logged, at the last step that each of them reached."""
+    ends = [max((points[-1][0] for points in one.values() if points), default=None) for one in metrics]
+    reached = [end for end in ends if end is not None]
+    if len(reached) < len(runs):
+        return Section(title="metrics", lines=())
+    step = min(reached)
+    lines = []
+    for name in metric_names(metrics):
+        curves = [one.get(name, ()) for one in metrics]
+        values = tuple(_shown(name, value_at(curve, step)) if curve else "" for curve in curves)
+        if any(values):
+            lines.append(Line(name=text.clean(name, 80), values=values))
+    return Section(title=f"metrics at step {step:,.0f}", lines=tuple(lines))
+
+
+def _shown(metric: str, value: float | None) -> str:
+    if metric == LOSS:
+        return text.loss(value)
+    return "" if value is None else f"{value:.6g}"
+
+
+def common_steps(curves: Sequence[Points], most: int = STEPS) -> list[int]:
     """Up to `most` steps, evenly spread over the span that every curve covers, both ends included; none where no step
     is covered by all."""
-    first, last = max(curve[0].step for curve in curves), min(curve[-1].step for curve in curves)
+    first, last = math.ceil(max(curve[0][0] for curve in curves)), math.floor(min(curve[-1][0] for curve in curves))
     if first > last:
         return []
     count = min(most, last - first + 1)
@@ -104,10 +151,10 @@ def common_steps(curves: Sequence[Sequence[LossPoint]], most: int = STEPS) -> li
     return sorted({first + (last - first) * at // (count - 1) for at in range(count)})
 
 
-def loss_at(curve: Sequence[LossPoint], step: int) -> float | None:
-    """The last logged loss up to that step."""
-    at = bisect_right([point.step for point in curve], step)
-    return curve[at - 1].loss if at else None
+def value_at(curve: Points, step: float) -> float | None:
+    """The last logged value up to that step."""
+    at = bisect_right(curve, step, key=itemgetter(0))
+    return curve[at - 1][1] if at else None
 
 
 def _differences(title: str, columns: Sequence[Mapping[str, str]]) -> Section:

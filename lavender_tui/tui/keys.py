@@ -267,11 +267,11 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Closer around the cursor, and back; 0 shows all",
     ),
     Key(
-        id="curve.metric", keys="m,M", action="curve_metric", display="m M", label="metric", places=(CURVE,),
+        id="curve.metric", keys="m,M", action="curve_metric", display="m M", label="metric", places=(CURVE, COMPARE),
         changes=False, help="The next number that was logged, such as the learning rate; the one before",
     ),
     Key(
-        id="curve.log", keys="o", action="curve_log", label="log scale", places=(CURVE,),
+        id="curve.log", keys="o", action="curve_log", label="log scale", places=(CURVE, COMPARE),
         changes=False, help="Logarithmic scale, on or off",
     ),
     Key(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lavender_tui.launch.living import Member
     from lavender_tui.launch.stop_order import StopOrder
@@ -262,6 +262,13 @@ class MetricsRead(Message):
 
     path: str
     metrics: dict[str, list[tuple[float, float]]]
+
+
+@dataclass
+class AllMetricsRead(Message):
+    """The same of several runs, in their order; [] where that was broken off."""
+
+    metrics: list[Mapping[str, Sequence[tuple[float, float]]]]
 
 
 @dataclass

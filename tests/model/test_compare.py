@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lavender_tui.model.compare import Section, common_steps, compare, loss_at
+from lavender_tui.model.compare import Section, common_steps, compare, metric_names, value_at
 from lavender_tui.model.run import LossPoint, Run
 from tests.model.build import checkpoint, run
 
@@ -45,6 +45,22 @@ def test_losses_are_compared_where_both_have_trained() -> None:
     assert losses.lines[-1].name == "step 200" and losses.lines[-1].values == ("1.5000", "2.5000")
 
 
+def test_all_that_was_logged_is_compared_at_the_last_step_that_both_reached() -> None:
+    logged = (
+        {"loss": [(0.0, 4.0), (200.0, 1.5)], "lr": [(0.0, 3e-4), (150.0, 2e-4), (200.0, 1e-4)], "mfu": [(200.0, 0.4)]},
+        {"loss": [(50.0, 3.5), (400.0, 1.9)], "lr": [(50.0, 1e-4)], "val/loss": [(300.0, 2.0)]},
+    )
+    assert metric_names(logged) == ["loss", "lr", "mfu", "val/loss"]
+    found = {one.title: one for one in compare((ONE, OTHER), logged)}
+    assert {line.name: line.values for line in found["metrics at step 200"].lines} == {
+        "loss": ("1.5000", "3.5000"), "lr": ("0.0001", "0.0001"), "mfu": ("0.4", ""),
+    }  # fmt: skip
+    chosen = {one.title: one for one in compare((ONE, OTHER), logged, "lr")}["lr at the same step"]
+    assert (chosen.lines[0].name, chosen.lines[0].values) == ("step 50", ("0.0003", "0.0001"))
+    assert not [one for one in compare((ONE, OTHER), logged, "mfu") if one.title.startswith("mfu")]
+    assert not [one for one in compare((ONE, OTHER), (logged[0], {})) if one.title.startswith("metrics")]
+
+
 def test_curves_without_a_common_step_or_in_other_units_are_not_compared() -> None:
     early, late = run("a", losses=curve((0, 1.0), (5, 1.0))), run("b", losses=curve((6, 1.0)))
     by_save = run("c", losses=curve((0, 1.0)), losses_by="save")
@@ -57,10 +73,9 @@ def test_runs_without_anything_are_compared_too() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 500), min_size=1, unique=True), min_size=1, max_size=4))
 def test_common_steps_are_covered_by_every_curve(steps: list[list[int]]) -> None:
-    curves = [curve(*((step, float(step)) for step in sorted(one))) for one in steps]
+    curves = [[(float(step), float(step)) for step in sorted(one)] for one in steps]
     found = common_steps(curves)
     assert found == sorted(set(found)) and len(found) <= 8
     for step in found:
         for one in curves:
-            loss = loss_at(one, step)
-            assert loss is not None and loss == max(point.step for point in one if point.step <= step)
+            assert value_at(one, step) == max(at for at, _ in one if at <= step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,29 @@ async def test_it_is_live_and_copies_all_of_it(play: Play, root: Path) -> None:
         await until_shown(pilot, "1.2345")
         await press(pilot, "y")
         assert "1.2345" in pilot.app.clipboard and "lowest loss" in pilot.app.clipboard
+
+
+async def test_any_metric_is_drawn_and_compared_and_a_log_scale_leaves_out_what_has_none(
+    play: Play, root: Path
+) -> None:
+    for name, rate in (("run-2026-04-24_18-53-41", 0.5), ("run-2026-04-25_09-12-07", 0.25)):
+        with (root / name / "metrics.jsonl").open("a") as file:
+            for step in range(1, 31):
+                told = {"step": step, "loss": 2.0, "learning_rate": rate / step, "gain": step - 10}
+                file.write(json.dumps(told) + "\n")
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "slash", *"run:04-2", "enter", "space", "space", "c")
+        await until_shown(pilot, "metric 1 of 3")
+        assert "metrics at step" in text_of(pilot.app) and "learning_rate" in text_of(pilot.app)
+        await press(pilot, "M")
+        await until_shown(pilot, "metric 3 of 3")
+        assert "learning_rate at the same step" in text_of(pilot.app)
+        await press(pilot, "o")
+        await until_shown(pilot, "log scale   metric 3 of 3")
+        await press(pilot, "M")
+        await until_shown(pilot, "gain  by step   log scale")
+        await press(pilot, "m", "m")
+        await until_shown(pilot, "LOSS  by step   log scale   metric 1 of 3")
 
 
 async def test_hostile_names_are_text(play: Play, hostile_root: Path) -> None:

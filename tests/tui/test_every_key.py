@@ -132,6 +132,8 @@ TRIES: dict[tuple[str, str], Try] = {
     ("data.ranks", DATA): Try(("right",), "world_size 4 → 8"),
     ("tree.filter", TREE): Try(("slash",), "a part of a key"),
     ("tree.copy", TREE): Try(("y",), copied="model_state_dict"),
+    ("curve.metric", COMPARE): Try(("m",), "2 of 2", ready="metric 1 of 2"),
+    ("curve.log", COMPARE): Try(("o",), r"log scale +metric", ready="metric 1 of 2"),
     ("compare.scroll", COMPARE): Try(("j",), size=SMALL),
     ("compare.copy", COMPARE): Try(("y",), copied="lowest loss"),
     ("disk.last", DISK): Try(("plus",), "newest 4"),

@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.screen import Screen
+from textual.worker import get_current_worker
 
 from lavender_tui.model import text
-from lavender_tui.model.compare import Section, compare
+from lavender_tui.model.compare import LOSS, Metrics, Points, Section, compare, curves_of, metric_names
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
+from lavender_tui.tui.messages import AllMetricsRead
 from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.chart import Chart, Line
 from lavender_tui.tui.widgets.inks import INKS, Span, fit
 from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.lines import Lines
-from lavender_tui.tui.widgets.loss_plot import drawable
 from lavender_tui.tui.widgets.plot_frame import PlotFrame
 
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.first_look import FirstLook
+    from lavender_tui.watch.all_metrics import Reader
     from lavender_tui.watch.observe import Snapshot
 
 MOST = 6  # columns, and curves that can be told apart
@@ -44,6 +47,8 @@ class CompareScreen(Orderly, Screen[None]):
         ("k,up", "scroll(-1)", "Up"),
         ("g,home", "ends(False)", "First line"),
         ("G,end", "ends(True)", "Last line"),
+        ("m", "curve_metric(1)", "Next metric"),
+        ("M", "curve_metric(-1)", "Metric before"),
     ]
     AUTO_FOCUS = "#differences"
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (20, "-low"), (30, "-high")]  # noqa: RUF012
@@ -52,6 +57,9 @@ class CompareScreen(Orderly, Screen[None]):
         super().__init__()
         self._runs = list(runs[:MOST])
         self._left_out = len(runs) - len(self._runs)
+        self._metrics: list[Metrics] = []  # as many as runs, once they are read
+        self._metric, self._is_log, self._is_reading = LOSS, False, False
+        self._readers: dict[str, Reader] = {}
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
@@ -62,6 +70,7 @@ class CompareScreen(Orderly, Screen[None]):
 
     def on_mount(self) -> None:
         self._show()
+        self._read()
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         now = {run.key: run for run in snapshot.runs}
@@ -69,6 +78,7 @@ class CompareScreen(Orderly, Screen[None]):
         if found != self._runs:
             self._runs = found
             self._show()
+            self._read()
 
     def on_resize(self) -> None:
         if self.is_mounted:
@@ -79,9 +89,56 @@ class CompareScreen(Orderly, Screen[None]):
         if self._left_out:
             head.append((f"   the first {MOST} of those marked", "quiet"))
         self.query_one("#title", Lines).show([head])
-        self.query_one(Overlay).show(self._runs)
+        self._draw()
         width = max(20, self.query_one("#differences").scrollable_content_region.width or self.size.width - 2)
-        self.query_one("#sections", Lines).show(section_lines(compare(self._runs), self._runs, width))
+        self.query_one("#sections", Lines).show(section_lines(self._sections(), self._runs, width))
+
+    def _sections(self) -> tuple[Section, ...]:
+        return compare(self._runs, self._metrics, self._metric)
+
+    def _draw(self) -> None:
+        names = metric_names(self._metrics)
+        which = f"   metric {names.index(self._metric) + 1} of {len(names)}" if len(names) > 1 else ""
+        units = sorted({run.losses_by for run in self._runs}) if self._metric == LOSS else ["step"]
+        curves = curves_of(self._runs, self._metrics, self._metric)
+        self.query_one(Overlay).show(self._metric, units, which, curves, is_log=self._is_log)
+
+    # What they logged besides the loss
+
+    def _read(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._read_metrics([run.path for run in self._runs])
+
+    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
+    def _read_metrics(self, paths: list[str]) -> None:
+        from lavender_tui.watch.all_metrics import Reader
+
+        worker = get_current_worker()
+        found: list[Metrics] = []
+        try:
+            for path in paths:
+                reader = self._readers.setdefault(path, Reader(path))
+                found.append(reader.read(lambda: worker.is_cancelled))
+        finally:
+            self.post_message(AllMetricsRead(found if len(found) == len(paths) else []))
+
+    def on_all_metrics_read(self, message: AllMetricsRead) -> None:
+        self._is_reading = False
+        if message.metrics and message.metrics != self._metrics:
+            self._metrics = message.metrics
+            if self._metric not in metric_names(self._metrics):
+                self._metric = LOSS
+            self._show()
+
+    def action_curve_metric(self, places: int = 1) -> None:
+        names = metric_names(self._metrics)
+        self._metric = names[(names.index(self._metric) + places) % len(names)]
+        self._show()
+
+    def action_curve_log(self) -> None:
+        self._is_log = not self._is_log
+        self._draw()
 
     def action_scroll(self, lines: int) -> None:
         self.query_one("#differences").scroll_relative(y=lines, animate=False)
@@ -92,7 +149,7 @@ class CompareScreen(Orderly, Screen[None]):
 
     def action_copy_text(self) -> None:
         """The differences as text, whole, whatever fits on the screen."""
-        lines = section_lines(compare(self._runs), self._runs, 200)
+        lines = section_lines(self._sections(), self._runs, 200)
         words = "\n".join("".join(part for part, _ in line).rstrip() for line in lines)
         cast("LavenderApp", self.app).copy(words, "the comparison")
 
@@ -149,13 +206,18 @@ def _same(section: Section) -> list[Span]:
 
 
 class Overlay(PlotFrame):
-    """The losses of several runs in one plot; each curve ends in its letter, so that no colour is needed."""
+    """One metric of several runs in one plot; each curve ends in its letter, so that no colour is needed."""
 
     TITLE_ID = "overlay-title"
 
-    def show(self, runs: Sequence[Run]) -> None:
-        units = sorted({run.losses_by for run in runs})
+    def show(
+        self, metric: str, units: Sequence[str], which: str, curves: Sequence[Points], *, is_log: bool = False
+    ) -> None:
+        """`units`: what is counted along the curves; `which`: the metric's place among all."""
         note = f" (some count {units[0]}s, some {units[1]}s)" if len(units) > 1 else ""
-        lines = tuple(Line(drawable(run.losses), _INKS[at], LETTERS[at]) for at, run in enumerate(runs))
-        chart = Chart(lines, x_name=" or ".join(units)) if any(line.points for line in lines) else None
-        self.draw([("LOSS", "title"), (f"  by {' and '.join(units)}{note}", "quiet")], chart)
+        scale = "   log scale" if is_log else ""
+        drawn = [[point for point in points if point[1] > 0] if is_log else points for points in curves]
+        lines = tuple(Line(tuple(points), _INKS[at], LETTERS[at]) for at, points in enumerate(drawn))
+        chart = Chart(lines, x_name=" or ".join(units), is_log=is_log) if any(drawn) else None
+        title = "LOSS" if metric == LOSS else text.clean(metric, 40)
+        self.draw([(title, "title"), (f"  by {' and '.join(units)}{note}{scale}{which}", "quiet")], chart)
