@@ -292,7 +292,7 @@ TABLE: tuple[Key, ...] = (
     ),
     Key(
         id="compare.scroll", keys="j,down", action="scroll(1)", display="j k", label="scroll", places=(COMPARE,),
-        changes=False, help="Scroll through the differences; g and G to the ends",
+        changes=False, help="Scroll through the differences; ^d and ^u by half a screen, g and G to the ends",
     ),
     Key(
         id="compare.copy", keys="y", action="copy_text", label="copy", places=(COMPARE,),

@@ -41,6 +41,10 @@ async def test_on_a_low_terminal_the_curves_have_room_and_the_table_scrolls(play
         table = pilot.app.screen.query_one("#differences")
         assert table.size.height >= 9 and table.max_scroll_y > 0
         assert "j k scroll" in lines_of(pilot.app)[-1]
+        await press(pilot, "ctrl+d")
+        await until(pilot, lambda: table.scroll_offset.y == table.size.height // 2, "half a screen down")
+        await press(pilot, "ctrl+u")
+        await until(pilot, lambda: table.scroll_offset.y == 0, "half a screen up")
         await press(pilot, "G")
         await until(pilot, lambda: table.scroll_offset.y == table.max_scroll_y, "the end of the table")
 

@@ -47,6 +47,8 @@ class CompareScreen(Orderly, Screen[None]):
         ("k,up", "scroll(-1)", "Up"),
         ("g,home", "ends(False)", "First line"),
         ("G,end", "ends(True)", "Last line"),
+        ("ctrl+d", "half(1)", "Half a screen down"),
+        ("ctrl+u", "half(-1)", "Half a screen up"),
         ("m", "curve_metric(1)", "Next metric"),
         ("M", "curve_metric(-1)", "Metric before"),
     ]
@@ -142,6 +144,10 @@ class CompareScreen(Orderly, Screen[None]):
 
     def action_scroll(self, lines: int) -> None:
         self.query_one("#differences").scroll_relative(y=lines, animate=False)
+
+    def action_half(self, places: int) -> None:
+        body = self.query_one("#differences")
+        body.scroll_relative(y=places * max(1, body.size.height // 2), animate=False)
 
     def action_ends(self, is_end: bool) -> None:
         body = self.query_one("#differences")
