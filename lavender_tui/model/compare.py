@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from lavender_tui.model import command_line, text
 from lavender_tui.model.run import Run
-from lavender_tui.model.series import drawable
+from lavender_tui.model.series import finite
 from lavender_tui.model.settings import settings_of
 
 LOSS = "loss"
@@ -63,8 +63,8 @@ def compare(runs: Sequence[Run], metrics: Sequence[Metrics] = (), metric: str = 
 def curves_of(runs: Sequence[Run], metrics: Sequence[Metrics], metric: str) -> list[Points]:
     """A run's points of that metric, () where it has none. A loss may come from the saves, so it needs no log."""
     if metric == LOSS:
-        return [drawable((one.step, one.loss) for one in run.losses) for run in runs]
-    return [drawable(one.get(metric, ())) for one in metrics] or [() for _ in runs]
+        return [finite((one.step, one.loss) for one in run.losses) for run in runs]
+    return [finite(one.get(metric, ())) for one in metrics] or [() for _ in runs]
 
 
 def metric_names(metrics: Sequence[Metrics]) -> list[str]:
@@ -118,7 +118,7 @@ def _at_the_same_steps(runs: Sequence[Run], metrics: Sequence[Metrics], metric: 
 
 
 def _at_one_step(runs: Sequence[Run], metrics: Sequence[Metrics]) -> Section:
-    """All that they logged, at the last step that each of them reached."""
+    """What they logged besides the loss, at the last step that each of them reached."""
     ends = [max((points[-1][0] for points in one.values() if points), default=None) for one in metrics]
     reached = [end for end in ends if end is not None]
     if len(reached) < len(runs):
@@ -128,7 +128,7 @@ def _at_one_step(runs: Sequence[Run], metrics: Sequence[Metrics]) -> Section:
     for name in metric_names(metrics):
         curves = [one.get(name, ()) for one in metrics]
         values = tuple(_shown(name, value_at(curve, step)) if curve else "" for curve in curves)
-        if any(values):
+        if any(values) and name != LOSS:
             lines.append(Line(name=text.clean(name, 80), values=values))
     return Section(title=f"metrics at step {step:,.0f}", lines=tuple(lines))
 

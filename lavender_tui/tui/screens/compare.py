@@ -14,6 +14,7 @@ from textual.worker import get_current_worker
 from lavender_tui.model import text
 from lavender_tui.model.compare import LOSS, Metrics, Points, Section, compare, curves_of, metric_names
 from lavender_tui.model.run import Run
+from lavender_tui.model.series import drawable
 from lavender_tui.tui import keys
 from lavender_tui.tui.messages import AllMetricsRead
 from lavender_tui.tui.orderly import Orderly
@@ -222,7 +223,7 @@ class Overlay(PlotFrame):
         """`units`: what is counted along the curves; `which`: the metric's place among all."""
         note = f" (some count {units[0]}s, some {units[1]}s)" if len(units) > 1 else ""
         scale = "   log scale" if is_log else ""
-        drawn = [[point for point in points if point[1] > 0] if is_log else points for points in curves]
+        drawn = [[point for point in drawable(points) if point[1] > 0 or not is_log] for points in curves]
         lines = tuple(Line(tuple(points), _INKS[at], LETTERS[at]) for at, points in enumerate(drawn))
         chart = Chart(lines, x_name=" or ".join(units), is_log=is_log) if any(drawn) else None
         title = "LOSS" if metric == LOSS else text.clean(metric, 40)
