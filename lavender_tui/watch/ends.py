@@ -38,12 +38,16 @@ class Ends:
         self._is_started = False
 
     def keep(self, wanted: Mapping[Identity, str]) -> None:
-        """Watch exactly these from now on. One that has ended already is told of, too."""
+        """Watch exactly these from now on. One that has ended already is told of, too.
+
+        So is one that isn't wanted any more because somebody found it gone before its handle was looked at.
+        """
         with self._lock:
             if self._is_closed:
                 return
             for identity in self._handles.keys() - wanted.keys():
-                os.close(self._handles.pop(identity)[0])
+                if not _has_ended(self._handles[identity][0]):
+                    os.close(self._handles.pop(identity)[0])
             new = [identity for identity in wanted if identity not in self._handles]
             gone = [identity for identity in new if not self._open(identity, wanted)]
             if not self._is_started and self._handles:
@@ -114,6 +118,12 @@ class Ends:
                     del self._handles[identity]
                     ended.append((identity, handle, key))
         return ended
+
+
+def _has_ended(handle: int) -> bool:
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def exit_status(handle: int, identity: Identity) -> int | None:

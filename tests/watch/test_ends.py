@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lavender_tui.launch.identity import start_ticks
+from lavender_tui.launch.identity import process_stat, start_ticks
 from lavender_tui.launch.seen import end_of_status
 from lavender_tui.watch.ends import Ends, Identity
 
@@ -39,6 +39,8 @@ def ends(told: Told) -> Iterator[Ends]:
     made = Ends(told)
     yield made
     made.close()
+    if made._thread.ident is not None:
+        made._thread.join(30)  # it gives the handles back
 
 
 Begin = Callable[[str], subprocess.Popen]
@@ -49,8 +51,10 @@ def begin() -> Iterator[Begin]:
     started: list[subprocess.Popen] = []
 
     def start(code: str) -> subprocess.Popen:
-        process = subprocess.Popen([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        words = [sys.executable, "-S", "-c", f"print('up', flush=True); {code}"]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
+        assert process.stdout is not None and process.stdout.readline() == b"up\n"
         return process
 
     yield start
@@ -135,6 +139,29 @@ def test_who_is_no_longer_kept_is_not_told_of(told: Told, ends: Ends, begin: Beg
     second.kill()
     until(lambda: "second" in told.ends, what="the end")
     assert "first" not in told.ends
+
+
+def test_how_it_ended_is_told_though_somebody_found_it_gone_before(begin: Begin, until):
+    """A look at the run between its end and the handle's: what isn't there any more is no longer asked for."""
+    told: dict[str, int | None] = {}
+    go_on = threading.Event()
+
+    def tell(key: str, identity: Identity, status: int | None) -> None:
+        told[key] = status
+        go_on.wait(60)
+
+    ends = Ends(tell)
+    first, second = begin("input()"), begin("input()")
+    ends.keep({identity_of(first.pid): "first", identity_of(second.pid): "second"})
+    first.kill()
+    until(lambda: "first" in told, what="an end with which the thread is busy")
+    second.kill()
+    until(lambda: process_stat(second.pid)[0] == "Z", what="the end of the other")
+    ends.keep({})
+    go_on.set()
+    until(lambda: told.get("second") == signal.SIGKILL, what="how the other ended")
+    ends.close()
+    ends._thread.join(30)
 
 
 def test_many_ends_at_once_are_all_told(told: Told, ends: Ends, begin: Begin, until):
