@@ -250,7 +250,7 @@ def test_reading_a_stopped_run_makes_it_neither_live_nor_forget_its_stop(
     start(run, "saves", "writes")
     until(lambda: seen.read(str(run)) is not None, what="its command to be remembered")
     assert stop_by_hand(str(run), StopOrder(who="ann@gpu-03", grace=20)).how == "ended"
-    until(lambda: watched.run().state is RunState.STOPPED, what="its stop on the screen")
+    until(lambda: (now := watched.run()) is not None and now.state is RunState.STOPPED, what="its stop on the screen")
     trained, shown = seen.read(str(run)), len(watched.snapshots)
     argv = [sys.executable, str(script), *option, str(run)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as evaluation:

@@ -21,6 +21,7 @@ from tests.watch import saves
 from tests.watch.watching import Seen
 
 RUN = saves.RUN
+SOON = 15.0  # seconds: all is listed anew after 30, that alone must not do
 
 
 def writer(run: Path, way: str, count: int, seconds: float = 0.0) -> subprocess.Popen:
@@ -36,7 +37,7 @@ def test_saves_of_a_live_writer_arrive_one_row_each(tmp_path: Path, seen: Seen, 
         for count in range(1, 6):
             process.stdin.write("\n")
             process.stdout.readline()
-            until(lambda count=count: seen.whole() == list(range(1, count + 1)), seconds=5, what=f"save {count}")
+            until(lambda count=count: seen.whole() == list(range(1, count + 1)), seconds=SOON, what=f"save {count}")
     assert all(len({one.path for one in run.checkpoints}) == len(run.checkpoints) for run in seen.last.runs)
     assert [one.sequence for one in seen.snapshots] == list(range(1, len(seen.snapshots) + 1))
 
@@ -48,7 +49,7 @@ def test_a_growing_file_is_one_row_being_written_and_then_whole(tmp_path: Path, 
         process.stdin.write("\n\n")
         until(lambda: seen.whole() == [1, 2], seconds=30, what="both saves")
         ended = [float(process.stdout.readline().split()[0]) for _ in range(2)][-1]
-        assert time.monotonic() - ended < 5
+        assert time.monotonic() - ended < 20
     states = [run.checkpoints[-1].wholeness for one in seen.snapshots for run in one.runs if len(run.checkpoints) == 2]
     assert set(states) == {Wholeness.WRITING, Wholeness.WHOLE}
     assert all(len(run.checkpoints) <= 2 for one in seen.snapshots for run in one.runs)
@@ -62,13 +63,13 @@ def test_a_file_overwritten_in_place_shows_its_new_content(tmp_path: Path, seen:
     watch(tmp_path)
     until(lambda: seen.whole() == [1])
     path.write_bytes(saves.as_bytes(save_count=1, ce_loss=1.25))
-    until(lambda: [one.loss for one in seen.run().checkpoints] == [1.25], seconds=5)
+    until(lambda: [one.loss for one in seen.run().checkpoints] == [1.25], seconds=SOON)
     other = tmp_path / "elsewhere.bin"
     other.write_bytes(saves.as_bytes(save_count=1, ce_loss=0.5))
     os.replace(other, path)
-    until(lambda: [one.loss for one in seen.run().checkpoints] == [0.5], seconds=5)
+    until(lambda: [one.loss for one in seen.run().checkpoints] == [0.5], seconds=SOON)
     path.unlink()
-    until(lambda: seen.run().checkpoints == (), seconds=5)
+    until(lambda: seen.run().checkpoints == (), seconds=SOON)
 
 
 def test_where_each_slice_of_time_is_over_at_once_everything_is_read_all_the_same(
@@ -90,10 +91,11 @@ def test_a_run_directory_that_is_born_full(tmp_path: Path, seen: Seen, watch, un
     watch(root)
     until(lambda: seen.snapshots)
     os.rename(tmp_path / "made" / RUN, root / RUN)
-    until(lambda: seen.whole() == [1, 2, 3], seconds=5)
+    until(lambda: seen.whole() == [1, 2, 3], seconds=SOON)
+    before = len(seen.snapshots)
     os.rename(root / RUN, tmp_path / "away")
-    until(lambda: seen.last.runs == (), seconds=5)
-    assert str(root / RUN) in seen.last.changed
+    until(lambda: seen.last.runs == ())
+    assert any(str(root / RUN) in one.changed for one in seen.snapshots[before:])
 
 
 def test_a_root_that_comes_later_goes_and_comes_again(tmp_path: Path, seen: Seen, watch, until):
@@ -103,10 +105,10 @@ def test_a_root_that_comes_later_goes_and_comes_again(tmp_path: Path, seen: Seen
     assert any("can't be read" in note for note in seen.last.notes)
     for count in (1, 2):
         saves.save(root / RUN, count)
-        until(lambda count=count: seen.whole() == [count], seconds=10, what="the run")
-        until(lambda: seen.last.mode == "inotify", seconds=10, what="the events")
+        until(lambda count=count: seen.whole() == [count], what="the run")
+        until(lambda: seen.last.mode == "inotify", what="the events")
         shutil.rmtree(root)
-        until(lambda: seen.last.runs == (), seconds=10, what="its end")
+        until(lambda: seen.last.runs == (), what="its end")
 
 
 def test_a_linked_root_has_events(tmp_path: Path, seen: Seen, watch, until):
@@ -116,7 +118,7 @@ def test_a_linked_root_has_events(tmp_path: Path, seen: Seen, watch, until):
     watch(link, poll_seconds=1000.0)
     until(lambda: seen.last.mode == "inotify")
     saves.save(tmp_path / "disk" / RUN, 1)
-    until(lambda: seen.whole() == [1], seconds=4)
+    until(lambda: seen.whole() == [1], seconds=SOON)
     assert seen.run().path == str(link / RUN)
 
 
@@ -127,7 +129,7 @@ def test_metrics_and_log_are_activity(tmp_path: Path, seen: Seen, watch, until):
     with open(tmp_path / RUN / "metrics.jsonl", "a", buffering=1) as file:
         for step in range(1, 4):
             file.write(f'{{"step": {step}, "loss": {1 / step}}}\n')
-            until(lambda step=step: seen.run().losses and seen.run().losses[-1].step == step, seconds=5)
+            until(lambda step=step: seen.run().losses and seen.run().losses[-1].step == step, seconds=SOON)
     assert time.time() - seen.run().last_activity_at < 60
 
 
@@ -136,10 +138,10 @@ def test_a_live_process_makes_a_run_running_and_its_end_is_seen(tmp_path: Path, 
     watch(tmp_path)
     variables = {**os.environ, "LAVENDER_RUN_DIR": str(tmp_path / RUN)}
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables) as process:
-        until(lambda: seen.run() and seen.run().state is RunState.RUNNING, seconds=15)
+        until(lambda: seen.run() and seen.run().state is RunState.RUNNING)
         assert seen.run().pid == process.pid
         process.communicate(b"\n")
-    until(lambda: seen.run().state is RunState.IDLE, seconds=5)
+    until(lambda: seen.run().state is RunState.IDLE, seconds=SOON)
 
 
 def test_parts_of_a_large_tree(tmp_path: Path, seen: Seen, watch, until):
@@ -167,7 +169,7 @@ def test_a_flood_beside_a_save_hides_nothing(tmp_path: Path, seen: Seen, watch, 
         (tmp_path / RUN / f"e{number}.log").touch()
         if number == 2500:
             (tmp_path / RUN / saves.name(2)).write_bytes(content)
-    until(lambda: seen.whole() == [1, 2], seconds=10)
+    until(lambda: seen.whole() == [1, 2])
     assert capfd.readouterr() == ("", "")
 
 
@@ -181,9 +183,9 @@ def test_a_consumer_that_fails_does_not_end_the_watching(tmp_path: Path, until):
 
     watcher = Watcher([str(tmp_path)], deliver)
     watcher.start()
-    until(lambda: len(calls) > 1 and any("a consumer's own fault" in note for note in calls[1].notes), seconds=10)
+    until(lambda: len(calls) > 1 and any("a consumer's own fault" in note for note in calls[1].notes))
     saves.save(tmp_path / RUN, 1)
-    until(lambda: calls[-1].runs and calls[-1].runs[0].newest and not calls[-1].notes, seconds=10)
+    until(lambda: calls[-1].runs and calls[-1].runs[0].newest and not calls[-1].notes)
     watcher.close()
     watcher.join(10)
 
@@ -197,24 +199,35 @@ def test_a_queue_that_overflows_is_said_nowhere_but_noted(tmp_path: Path, seen: 
         logging.getLogger("watchdog.observers.inotify_c").warning(
             "Inotify queue overflowed; filesystem events were lost"
         )
-    until(lambda: seen.last.mode == "polling", seconds=10)
+    until(lambda: seen.last.mode == "polling")
     assert any("faster than they can be read" in note for note in seen.last.notes)
     saves.save(tmp_path / RUN, 2)
-    until(lambda: seen.whole() == [1, 2], seconds=5)
+    until(lambda: seen.whole() == [1, 2], seconds=SOON)
     assert capfd.readouterr() == ("", "")
 
 
-def test_close_returns_at_once_and_leaves_no_thread(tmp_path: Path, seen: Seen, until):
-    before = set(threading.enumerate())
-    watcher = Watcher([str(tmp_path)], seen)
+def test_close_waits_for_nobody_and_leaves_no_thread(tmp_path: Path, seen: Seen, until):
+    before, is_busy, go_on = set(threading.enumerate()), threading.Event(), threading.Event()
+
+    def deliver(snapshot: Snapshot) -> None:
+        seen(snapshot)
+        if snapshot.runs:  # whoever gets this one is long about it
+            is_busy.set()
+            go_on.wait(60)
+
+    watcher = Watcher([str(tmp_path)], deliver)
     watcher.start()
     until(lambda: seen.last.mode == "inotify")
-    begun = time.monotonic()
-    watcher.close()
-    assert time.monotonic() - begun < 0.1
-    told = len(seen.snapshots)
-    until(lambda: set(threading.enumerate()) <= before, what="the threads' end")
     saves.save(tmp_path / RUN, 1)
+    until(is_busy.is_set, what="the run")
+    closing = threading.Thread(target=watcher.close)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    told = len(seen.snapshots)
+    go_on.set()
+    until(lambda: set(threading.enumerate()) <= before, what="the threads' end")
+    saves.save(tmp_path / RUN, 2)
     assert len(seen.snapshots) == told
 
 
@@ -297,7 +310,7 @@ def content(tmp_path: Path) -> Path:
 def test_without_enough_inotify_everything_is_polled(many: Path, content: Path, limit: str, mode: str, note: str):
     name, value = limit.split()
     found = in_namespace(["-rU"], f"echo {value} > /proc/sys/user/{name}", many, content)
-    assert max(found["delays"]) < 5
+    assert max(found["delays"]) < 15
     assert found["mode"] == mode
     assert sum(note in one for one in found["notes"]) == 1
     assert found["grew"] <= 0
@@ -310,6 +323,6 @@ def test_an_overlay_written_from_behind_is_polled(tmp_path: Path, content: Path)
     places = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
     mount = f"mount -t overlay overlay -o {places} {root}"
     found = in_namespace(["-rm"], mount, root, content, tmp_path / "upper")
-    assert max(found["delays"]) < 10
+    assert max(found["delays"]) < 15
     assert found["mode"] == "polling"
     assert any("it is polled" in note for note in found["notes"])
