@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,15 +34,6 @@ def start_script(lab: Lab, text: str) -> tuple[str, LaunchRecord]:
     return lab.start("sh", lab.script(text, "train.sh"), grace=20.0)
 
 
-def end_of(lab: Lab, run_dir: str, record: LaunchRecord) -> Any:
-    """Its exit record, once its supervisor is gone too."""
-    ended = lab.ended(run_dir, 60.0)
-    supervisor = record.supervisor
-    assert supervisor is not None
-    lab.until(lambda: not supervisor.is_alive, what="the supervisor's end")
-    return ended
-
-
 def launched(tmp_path: Path, but: str) -> list[str]:
     found = map(str, (tmp_path / "checkpoints").iterdir())
     return [path for path in found if read_launch(path) is not None and path != but]
@@ -52,12 +42,12 @@ def launched(tmp_path: Path, but: str) -> list[str]:
 @pytest.mark.parametrize("code", [0, 1], ids=["ended well", "failed"])
 def test_the_resume_that_a_training_ends_with_outlives_it(lab: Lab, source: str, tmp_path: Path, code: int) -> None:
     following = lab.script(NEXT.format(sleep=SLEEP, mark=f"{tmp_path}/mark"), "next.sh")
-    run_dir, record = start_script(
+    run_dir, _ = start_script(
         lab,
         f"{LAVENDER} resume {source} --backend local --no-verify -- sh {following} > {tmp_path}/said 2>&1\n"
         f"exit {code}\n",
     )
-    ended = end_of(lab, run_dir, record)
+    ended = lab.ended(run_dir, 60.0)
     told = (tmp_path / "said").read_text()
     assert ended.code == code and "left" not in (ended.error or ""), told
     (after,) = launched(tmp_path, run_dir)
@@ -72,14 +62,14 @@ def test_the_resume_that_a_training_ends_with_outlives_it(lab: Lab, source: str,
 
 def test_the_keeper_that_a_training_starts_outlives_it_and_resumes_it(lab: Lab, source: str, tmp_path: Path) -> None:
     (saved,) = Path(source).iterdir()
-    run_dir, record = start_script(
+    run_dir, _ = start_script(
         lab,
         f'[ -n "$LAVENDER_RESUME_PLAN" ] && exec {SLEEP} {tmp_path}/mark\n'
         f'cp {saved} "$LAVENDER_RUN_DIR"\n'
         f'{LAVENDER} supervise "$LAVENDER_RUN_DIR" --detach --backoff 0.1 2>&1\n'
         "exit 7\n",
     )
-    assert end_of(lab, run_dir, record).code == 7, lab.log(run_dir)
+    assert lab.ended(run_dir, 60.0).code == 7, lab.log(run_dir)
 
     (after,) = lab.until(lambda: launched(tmp_path, run_dir), 60.0, what=lambda: lab.log(run_dir))
     resumed = read_launch(after)
@@ -92,8 +82,8 @@ def test_the_keeper_that_a_training_starts_outlives_it_and_resumes_it(lab: Lab, 
 
 def test_a_training_that_would_resume_itself_hears_what_does_that(lab: Lab, source: str, tmp_path: Path) -> None:
     (saved,) = Path(source).iterdir()
-    run_dir, record = start_script(
+    run_dir, _ = start_script(
         lab, f'cp {saved} "$LAVENDER_RUN_DIR"\n{LAVENDER} resume "$LAVENDER_RUN_DIR" --no-verify -- true 2>&1\n'
     )
-    assert end_of(lab, run_dir, record).code == 1
+    assert lab.ended(run_dir, 60.0).code == 1
     assert "lavender-tui supervise" in lab.log(run_dir) and launched(tmp_path, run_dir) == []

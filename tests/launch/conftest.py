@@ -11,7 +11,7 @@ import pytest
 
 from lavender_tui import launch
 from lavender_tui.launch import starting
-from lavender_tui.launch.record import LaunchRecord, read_exit
+from lavender_tui.launch.record import LaunchRecord, read_exit, read_launch
 from lavender_tui.model.plan import Launch
 
 # Says "up", then waits for TERM; on TERM saves and ends well.
@@ -72,7 +72,12 @@ class Lab:
         return Path(path).read_text() if os.path.exists(path) else ""
 
     def ended(self, run_dir: str, seconds: float = 30.0):
-        return self.until(lambda: read_exit(run_dir), seconds, f"the end of the run:\n{self.log(run_dir)}")
+        """What is recorded of its end, once its supervisor is gone too: until then a temporary file may lie there."""
+        found = self.until(lambda: read_exit(run_dir), seconds, lambda: f"the end of the run:\n{self.log(run_dir)}")
+        record = read_launch(run_dir)
+        supervisor = record.supervisor if record is not None else None
+        self.until(lambda: supervisor is None or not supervisor.is_alive, what="the supervisor's end")
+        return found
 
 
 @pytest.fixture

@@ -41,12 +41,12 @@ def snapshot(directory: Path) -> dict[str, int]:
 
 def test_the_commit_and_what_was_changed_since(repository: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
-    assert code_version(str(repository / "inner")) == CodeVersion(commit=commit, changed=0)
+    assert code_version(str(repository / "inner"), timeout_seconds=60) == CodeVersion(commit=commit, changed=0)
     (repository / "inner" / "train.py").write_text("print(2)\n")
     (repository / "checkpoints").mkdir()
     (repository / "checkpoints" / "a.pt").write_text("git doesn't know of it")
     before = snapshot(repository)
-    assert code_version(str(repository)) == CodeVersion(commit=commit, changed=1)
+    assert code_version(str(repository), timeout_seconds=60) == CodeVersion(commit=commit, changed=1)
     assert snapshot(repository) == before
 
 
@@ -71,7 +71,7 @@ def test_nothing_that_a_repository_names_is_run(repository: Path, tmp_path: Path
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
     trap.chmod(0o755)
     git(repository, "config", "core.fsmonitor", str(trap))
-    assert code_version(str(repository)) is not None
+    assert code_version(str(repository), timeout_seconds=60) is not None
     assert not (tmp_path / "sprung").exists()
 
 

@@ -53,7 +53,7 @@ def test_the_tree_of_a_run_is_what_a_kill_ends_children_below_their_parents(lab:
 
 def test_the_tree_shows_no_secret_of_a_command_line(lab: Lab) -> None:
     run_dir, _ = lab.start(sys.executable, "-c", "import time; time.sleep(60)", "--wandb-key", "squeamish")
-    (leader,) = tree(run_dir)
+    (leader,) = lab.until(lambda: [one for one in tree(run_dir) if one.command], what="its words: at first it has none")
     assert leader.command.endswith("--wandb-key ***")
 
 

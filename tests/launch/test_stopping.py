@@ -26,6 +26,7 @@ from lavender_tui.launch.record import (
     is_same_process,
     read_exit,
     read_stop,
+    send_signal,
     start_ticks,
     write_launch,
 )
@@ -104,7 +105,7 @@ def test_a_frozen_supervisor_does_not_keep_a_stop_from_its_end(lab: Lab, monkeyp
     os.kill(record.supervisor.pid, signal.SIGSTOP)
     outcome = launch.stop(run_dir, launch.StopOrder(grace=0.2))
     assert outcome.how == "killed" and not members(run_dir, record)
-    os.kill(record.supervisor.pid, signal.SIGCONT) if record.supervisor.is_alive else None
+    send_signal(record.supervisor.pid, record.supervisor.start_ticks, signal.SIGCONT)
     lab.until(lambda: read_exit(run_dir))
 
 

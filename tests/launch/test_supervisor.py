@@ -289,7 +289,7 @@ def test_a_supervisor_killed_at_any_step_leaves_nothing_or_a_known_training(
     if not is_started:
         with pytest.raises(LaunchFailed):
             lab.start(sys.executable, script, run_dir=run_dir, run_id="known")
-        lab.until(lambda: not members(run_dir, read_launch(run_dir)), 5, "nothing to be left")
+        lab.until(lambda: not members(run_dir, read_launch(run_dir)), what="nothing to be left")
         assert lab.log(run_dir) == ""
         return
     _, record = lab.start(sys.executable, script, run_dir=run_dir, run_id="known")

@@ -24,7 +24,8 @@ def save(signum, frame):
     open(os.path.join(os.environ["LAVENDER_RUN_DIR"], f"saved.{rank}"), "w").close()
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
-print("pid", os.getpid(), flush=True)
+sys.stdout.write(f"pid {os.getpid()}\\n")  # in one piece: torchrun puts its mark before each piece that it finds
+sys.stdout.flush()
 print("to stderr", file=sys.stderr, flush=True)
 if os.environ.get("FAILS") == rank:
     raise RuntimeError(f"boom on {rank}")
@@ -94,7 +95,7 @@ def test_a_killed_rank_is_named(lab: Lab) -> None:
 def test_a_failed_rank_is_named_with_its_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", "1")
     two = Two(lab, wait=False)
-    assert lab.ended(two.run_dir, 60).error == "rank 1: RuntimeError: boom on 1"
+    assert lab.ended(two.run_dir, 120).error == "rank 1: RuntimeError: boom on 1"
 
 
 def test_agent_and_supervisor_killed_the_ranks_are_still_found_and_stopped(lab: Lab) -> None:
@@ -120,7 +121,7 @@ dist.all_reduce(total)
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
     raise RuntimeError("the first time")
 dist.barrier()
-print("sum", int(total), "again", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+sys.stdout.write(f"sum {int(total)} again {os.environ['TORCHELASTIC_RESTART_COUNT']}\\n")
 dist.destroy_process_group()
 """
 
