@@ -52,10 +52,8 @@ class JobTable:
 
     @property
     def rest_seconds(self) -> float:
-        """How long to wait before the next question."""
-        if self._failures:
-            return min(SLOWEST_SECONDS, ASK_SECONDS * 2 ** min(self._failures, 6))
-        return min(SLOWEST_SECONDS, max(ASK_SECONDS, RESTS * self._took))
+        """How long to wait before the next question: longer after a slow answer, and longer still after none."""
+        return min(SLOWEST_SECONDS, max(ASK_SECONDS, RESTS * self._took) * 2 ** min(self._failures, 6))
 
     def _is_settled(self, path: str) -> bool:
         job = self._known.get(path)

@@ -12,6 +12,7 @@ import pytest
 
 from lavender_tui.errors import AlreadyRunning
 from lavender_tui.launch import living, slurm_living, slurm_state, stop
+from lavender_tui.launch.identity import process_stat
 from lavender_tui.launch.record import LaunchRecord, read_launch
 from lavender_tui.launch.stop_order import CannotStop
 from lavender_tui.model.export import run_document
@@ -61,27 +62,33 @@ def test_what_failed_says_with_which_code(lab: Lab) -> None:
 
 
 @pytest.fixture
-def frozen(slurm: Cluster) -> Iterator[Callable[[], None]]:
+def frozen(slurm: Cluster, until: Callable[..., object]) -> Iterator[Callable[[], None]]:
     """Freezes the controller until the test ends."""
     daemon = slurm.daemons["slurmctld"]
-    yield lambda: daemon.send_signal(signal.SIGSTOP)
+
+    def freeze() -> None:
+        daemon.send_signal(signal.SIGSTOP)
+        until(lambda: (process_stat(daemon.pid) or "?")[0] == "T", what="the controller to stand still")
+
+    yield freeze
     daemon.send_signal(signal.SIGCONT)
 
 
 def test_a_controller_that_is_silent_is_said_and_nothing_is_guessed(
     lab: Lab, frozen: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_state, "TIMEOUT_SECONDS", 1.0)
     record = lab.start("--train")
     lab.told(record)
-    table = jobs.JobTable(timeout=1.0)
+    table = jobs.JobTable()
     records = {record.run_dir: read_launch(record.run_dir)}
     assert table.ask(records, {})[record.run_dir].state == "RUNNING"
     rest = table.rest_seconds
     frozen()
+    table._timeout = 1.0
+    monkeypatch.setattr(slurm_state, "TIMEOUT_SECONDS", 1.0)
     job = table.ask(records, {})[record.run_dir]
     assert job.state == "RUNNING" and job.away_since is not None
-    assert table.rest_seconds > rest
+    assert table.rest_seconds == min(2 * rest, jobs.SLOWEST_SECONDS)
     monkeypatch.setattr(slurm_living, "ask", lambda jobs: slurm_state.ask(jobs, timeout=1.0))
     assert living.is_alive(record.run_dir)  # nobody knows: nothing may be started beside it
     why = slurm_living.why_alive(record.run_dir, record)
@@ -105,9 +112,9 @@ def test_the_watcher_tells_of_a_job_as_it_goes(lab: Lab, monkeypatch: pytest.Mon
         def reason() -> str:
             return next((run.state_reason for run in told[-1].runs), "") if told else ""
 
-        lab.until(lambda: "JobHeldUser" in reason(), what="the job to wait", seconds=20)
+        lab.until(lambda: "JobHeldUser" in reason(), what="the job to wait", seconds=60)
         lab.cluster.run("scontrol", "release", str(record.slurm.job_id))
-        lab.until(lambda: "ended well" in reason(), what="the job to end", seconds=20)
+        lab.until(lambda: "ended well" in reason(), what="the job to end", seconds=60)
     finally:
         watcher.close()
         watcher.join(10)
