@@ -14,12 +14,14 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
+from tests.ports import free_ports
+
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "munged")
 PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
 NODES = ("n1", "n2")
 KILL_WAIT_SECONDS = 4
 GRACE_SECONDS = 20  # that a preempted job gets
-STARTING_SECONDS = 40.0
+STARTING_SECONDS = 90.0
 
 CONFIGURATION = """
 ClusterName=lab
@@ -94,8 +96,8 @@ class Cluster:
 
     def stop(self) -> None:
         """End jobs and daemons; the directory goes with them."""
-        self.run("scancel", "--user=root", timeout=15)
-        self._wait(lambda: not self.run("squeue", "--noheader", timeout=15).stdout, "the jobs to end", fails=False)
+        self.run("scancel", "--user=root")
+        self._wait(lambda: not self.run("squeue", "--noheader").stdout, "the jobs to end", fails=False)
         for name in reversed(list(self.daemons)):
             daemon = self.daemons.pop(name)
             daemon.terminate()
@@ -106,7 +108,7 @@ class Cluster:
                 daemon.wait()
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def run(self, *words: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             words, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -123,7 +125,7 @@ class Cluster:
 
     def _configure(self) -> None:
         host = socket.gethostname().split(".")[0]
-        self.ports = self.ports or _free_ports(1 + len(NODES))
+        self.ports = self.ports or free_ports(1 + len(NODES))
         ctld_port, *node_ports = self.ports
         nodes = "\n".join(
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4000 State=UNKNOWN"
@@ -192,23 +194,3 @@ def _control_groups() -> str:
 def _version() -> tuple[int, ...]:
     told = subprocess.run(("slurmctld", "-V"), capture_output=True, text=True, check=True).stdout
     return tuple(int(part) for part in told.split()[-1].split(".")[:2])
-
-
-def _free_ports(count: int) -> list[int]:
-    """Free at the same time, below the range from which the kernel gives ports to others."""
-    found: list[socket.socket] = []
-    try:
-        for port in range(21_000 + os.getpid() % 9_000, 32_000):
-            listener = socket.socket()
-            try:
-                listener.bind(("127.0.0.1", port))
-            except OSError:
-                listener.close()
-                continue
-            found.append(listener)
-            if len(found) == count:
-                return [one.getsockname()[1] for one in found]
-        raise RuntimeError("no free ports")
-    finally:
-        for listener in found:
-            listener.close()

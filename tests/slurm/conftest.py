@@ -44,7 +44,7 @@ def slurm(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
     yield cluster
-    cluster.run("scancel", "--user=root", timeout=30)
+    cluster.run("scancel", "--user=root")
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ class Lab:
     def told(self, record: LaunchRecord) -> dict[str, Any]:
         """What the training wrote about itself when it began."""
         path = Path(record.run_dir) / "told.json"
-        self.until(path.exists, seconds=60, what=lambda: f"{path}\n{self.words(record)}")
+        self.until(path.exists, seconds=120, what=lambda: f"{path}\n{self.words(record)}")
         return json.loads(path.read_text())
 
-    def end(self, record: LaunchRecord, seconds: float = 60) -> ExitRecord:
+    def end(self, record: LaunchRecord, seconds: float = 120) -> ExitRecord:
         ended = self.until(lambda: read_exit(record.run_dir), seconds=seconds, what="the end to be recorded")
         assert isinstance(ended, ExitRecord)
         return ended

@@ -51,7 +51,7 @@ class Hand:
                 return None
             return read_launch(str(runs[-1]))
 
-        record = self.until(newest, seconds=90, what=self.words)
+        record = self.until(newest, seconds=150, what=self.words)
         assert isinstance(record, LaunchRecord)
         return record
 

@@ -87,6 +87,7 @@ def test_the_shells_environment_arrives_and_its_secrets_are_nowhere(lab: Lab, mo
     assert environ["MY_SETTING"] == "kept" and environ["DATA"] == "a b"
     assert environ["HF_TOKEN"].startswith("hf_") and environ["WANDB_API_KEY"] == "anothersecretofthistest"
     lab.end(record)
+    lab.until(lambda: lab.state(record) == "COMPLETED", what="the job to be over, with all that it writes")
     os.unlink(os.path.join(record.run_dir, "told.json"))
     for path in (path for path in lab.root.rglob("*") if path.is_file()):
         assert b"secretofthis" not in path.read_bytes(), path

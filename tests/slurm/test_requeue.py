@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> str:
     return save(str(tmp_path / "made"), epoch=1, epochs=3)
 
 
-def second(lab: Lab, first: LaunchRecord, seconds: float = 60) -> LaunchRecord:
+def second(lab: Lab, first: LaunchRecord, seconds: float = 120) -> LaunchRecord:
     """The record of the run in which the job goes on."""
     lab.until(lambda: len(lab.runs()) == 2, seconds=seconds, what=lambda: f"a second run\n{lab.words(first)}")
     path = next(str(path) for path in lab.runs() if str(path) != first.run_dir)

@@ -6,11 +6,12 @@ import getpass
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.ports import free_ports
 
 SSHD = next((path for path in (shutil.which("sshd"), "/usr/sbin/sshd") if path and os.path.exists(path)), None)
 NEEDED = ("ssh", "ssh-keygen")
@@ -47,9 +48,7 @@ class Server:
         for name in ("host_key", "user_key"):
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name)]
             subprocess.run(command, check=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        (self.port,) = free_ports(1)
         host_key = (directory / "host_key.pub").read_text().split()
         (directory / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {host_key[0]} {host_key[1]}\n")
         (directory / "config").write_text(CONFIG.format(port=self.port, directory=directory) + "\n".join(settings))
@@ -63,7 +62,7 @@ class Server:
             [*named, SSHD, "-D", "-e", "-f", str(directory / "config")], stdin=subprocess.DEVNULL, stderr=self._log
         )
 
-    def wait(self, seconds: float = 20.0) -> None:
+    def wait(self, seconds: float = 60.0) -> None:
         """Until somebody gets in."""
         deadline = time.monotonic() + seconds
         while self.run("true").returncode:

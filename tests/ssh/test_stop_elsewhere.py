@@ -82,6 +82,7 @@ def test_the_command_in_the_refusal_stops_both_nodes(
     assert started.returncode == 0, started.stderr
     record = read_launch(str(run_dir))
     assert record is not None and record.host == HOST and record.nodes == 2
+    until(lambda: "up" in (run_dir / "train.log").read_text(), what="the first node")
     second = join(str(run_dir))
     until(lambda: "up" in Path(second.run_dir, "train.log").read_text(), what="the second node")
     here = second.host
