@@ -57,7 +57,6 @@ while True:
 """
 ROW = re.compile(r"(run-[0-9_-]+)\s+[●◐✗■✓○]\s*(running|stalled|finished|failed|stopped|idle)")
 LATEST_SECONDS = 5.0
-OWN_SECONDS = 1.0  # how late the look at the truth may come on a busy machine
 
 
 def stat_of(pid: int) -> tuple[str, int] | None:
@@ -118,7 +117,10 @@ def kill(process: dict[str, Any] | None) -> bool:
     if not lives(process):
         return False
     assert process is not None
-    handle = os.pidfd_open(process["pid"])
+    try:
+        handle = os.pidfd_open(process["pid"])
+    except ProcessLookupError:
+        return False
     try:
         if not lives(process):
             return False
@@ -169,10 +171,12 @@ class History:
 
     families: list[Family]
     known: dict[str, list[tuple[float, str | None]]] = field(default_factory=dict)
+    looks: list[float] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
 
     def look(self) -> None:
         now = time.monotonic()
+        self.looks.append(now)
         for family in self.families:
             for run in family.runs:
                 changes = self.known.setdefault(run, [(now, None)])  # it was being made until just now
@@ -186,13 +190,14 @@ class History:
     def wrong(self, shown: dict[str, str], began: float, ended: float) -> list[str]:
         """What of the shown states was true at no instant from LATEST_SECONDS before it was looked at.
 
-        `shown` has paths, or names: then the run of any root that has the name may be meant.
+        What was true in the end the next look at the truth says, which comes late on a busy machine. `shown` has paths,
+        or names: then the run of any root that has the name may be meant.
         """
         said = []
+        until = next((at for at in self.looks if at >= ended), ended)
         for name, state in shown.items():
             meant = {run: changes for run, changes in self.known.items() if name in (run, os.path.basename(run))}
-            since, until = began - LATEST_SECONDS, ended + OWN_SECONDS
-            truths = [truth for changes in meant.values() for truth in _within(changes, since, until)]
+            truths = [truth for changes in meant.values() for truth in _within(changes, began - LATEST_SECONDS, until)]
             if state == "stalled" and "running" in truths and any(_was_silent(run, ended) for run in meant):
                 continue
             if meant and None not in truths and state not in truths:

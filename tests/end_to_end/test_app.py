@@ -63,21 +63,20 @@ def new_runs(chain):
 
 
 def test_from_the_list_to_a_resumed_training_in_two_keys(make_chain, coverage_of, open_terminal, until):
-    chain = make_chain()
+    chain = make_chain(pause=0.25)  # it still trains when the app has gone
     chain.start(2)
     chain.wait_for_work_after_a_save(1, not_before=6)
     chain.kill()
     chain.wait_for_end()
 
     terminal = open_terminal(chain.root)
-    until(lambda: "failed" in terminal.screen, what="the run in the list")
+    until(lambda: "failed" in terminal.screen, 60, "the run in the list")
     terminal.press("r")
-    until(lambda: "ready:" in terminal.screen, what="the checked resume sheet")
-    assert "repeats" in terminal.screen
+    until(lambda: "ready:" in (seen := terminal.screen) and "repeats" in seen, 60, lambda: terminal.screen)
     terminal.press("Enter")
     chain.runs += until(lambda: new_runs(chain), 60, "the new run")
     until(lambda: "running" in terminal.screen, 60, "the new run in the list")
-    until(lambda: chain.trained_step() > 0, 60, "its first step")
+    until(lambda: chain.trained_step() > 0, 120, "its first step")
 
     terminal.press("q")
     until(lambda: not terminal.is_open, what="the end of the app")
@@ -89,8 +88,7 @@ def test_from_the_list_to_a_resumed_training_in_two_keys(make_chain, coverage_of
 
 def test_the_demo_ends_its_training_when_it_is_left(tmp_path, open_terminal, nothing_survives, until):
     terminal = open_terminal("demo", "--directory", str(tmp_path / "demo"))
-    until(lambda: "running" in terminal.screen, 60, "the training in the list")
-    assert "q ends the demo" in terminal.screen
+    until(lambda: "running" in (seen := terminal.screen) and "q ends the demo" in seen, 60, lambda: terminal.screen)
     assert len(nothing_survives()) >= 3
     terminal.press("q")
     until(lambda: "Leave?" in terminal.screen, 30, lambda: terminal.screen)

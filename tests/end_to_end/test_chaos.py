@@ -205,7 +205,7 @@ def test_whatever_is_killed_the_shown_state_is_right_and_nothing_is_lost_or_left
         time.sleep(world.random.uniform(0.2, 4))
         world.recover()
     time.sleep(6)  # whatever the last event changed is shown by now
-    for monitor in monitors:
+    for monitor in reversed(monitors):  # the truth last: it says what was so when the others looked
         monitor.is_over.set()
         monitor.join(30)
     story = "\n".join(world.events)
@@ -236,11 +236,11 @@ def nothing_is_left(world: World, until: Any) -> None:
     for family in world.families:
         if family.keeper is not None:
             family.keeper.send_signal(signal.SIGTERM)
-            family.keeper.wait(20)
+            family.keeper.wait(60)
     for family in world.families:
         for run, _ in family.launched:
             world.lavender("stop", "--kill", "--yes", run)
-    until(lambda: not environments(str(world.place)), 15, "the end of all that is ours")
+    until(lambda: not environments(str(world.place)), what="the end of all that is ours")
     for family in world.families:
         assert all(truth_of(run) != "running" for run in family.runs)
     for stranger, identity in world.strangers:
@@ -256,6 +256,9 @@ def test_the_judge_of_it_all_finds_what_is_shown_too_long(tmp_path: Path) -> Non
     assert history.wrong({"run-1": "running"}, 126.0, 126.1) == ["run-1 is shown as running, and is ['failed']"]
     assert history.wrong({run: "failed"}, 110.0, 110.1) == [f"{run} is shown as failed, and is ['running']"]
     assert history.wrong({run: "failed"}, 126.0, 126.1) == []
+    history.looks = [100.0, 118.0, 120.0]  # what it found at 120 may have been so since 118, and no earlier
+    assert history.wrong({run: "failed"}, 118.5, 118.6) == []
+    assert history.wrong({run: "failed"}, 117.0, 117.1) == [f"{run} is shown as failed, and is ['running']"]
     assert rows_of(" ▾ run-1    ✗ failed  pretrain\n   └ run-2    ● running\n") == {
         "run-1": "failed",
         "run-2": "running",

@@ -32,9 +32,9 @@ def test_kept_alive_over_three_kills_each_row_is_trained_once(make_chain, covera
         for _ in range(3):
             chain.wait_for_work_after_a_save(1)
             chain.kill()
-            chain.runs.append(until(following, 60, "the resume"))
+            chain.runs.append(until(following, 120, "the resume"))
         assert chain.wait_for_end() == 0
-        until(lambda: keeper.poll() is not None, 30, "the keeper's end")
+        until(lambda: keeper.poll() is not None, 60, "the keeper's end")
         assert keeper.returncode == 0, (tmp_path / "keeper.log").read_text()
     finally:
         keeper.kill()

@@ -25,8 +25,8 @@ def kill_one_rank(record, workers):
     send_signal(workers[1].pid, workers[1].start_ticks, signal.SIGKILL)
 
 
-def in_the_middle(make_chain):
-    chain = make_chain()
+def in_the_middle(make_chain, pause=0.1):
+    chain = make_chain(pause=pause)
     chain.start(2)
     chain.wait_for_work_after_a_save(1, not_before=6)
     record = read_launch(chain.run_dir)
@@ -63,7 +63,7 @@ def test_no_worker_outlives_a_kill_and_no_row_is_lost(make_chain, coverage_of, k
 
 @pytest.mark.long
 def test_without_its_supervisor_the_training_goes_on_and_is_not_resumed_beside_itself(make_chain, coverage_of, until):
-    chain, record, _ = in_the_middle(make_chain)
+    chain, record, _ = in_the_middle(make_chain, pause=0.3)  # it still trains when the resume is refused
     send_signal(record.supervisor.pid, record.supervisor.start_ticks, signal.SIGKILL)
     until(lambda: not record.supervisor.is_alive, what="the supervisor's end")
     seen = chain.trained_step()

@@ -38,7 +38,7 @@ def test_interrupted_it_leaves_no_process(tmp_path, nothing_survives, until, sig
     until(lambda: list(root.glob("run-*/launch.json")), 60, "the training's start")
     assert len(nothing_survives()) >= 2
     story.send_signal(signum)
-    said, _ = story.communicate(timeout=30)
+    said, _ = story.communicate(timeout=120)
     assert story.returncode == 130, said
     assert "stopped what still ran of run-" in said
     assert nothing_survives() == []

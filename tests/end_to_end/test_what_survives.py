@@ -135,8 +135,8 @@ def test_what_the_readme_says_of_a_kill_is_so(
     told = words_of(row)
     assert told[0] in ("running", "failed") and len(told) > 1
     strike(family, until)
-    until(lambda: all(word in says(shown(family)) for word in told), 15, f"{told}, where it says {says(shown(family))}")
-    until(lambda: len(family.ranks()) == ranks, 15, f"{ranks} ranks")
+    until(lambda: all(word in says(shown(family)) for word in told), 30, lambda: f"{told}: {says(shown(family))}")
+    until(lambda: len(family.ranks()) == ranks, 30, f"{ranks} ranks")
     assert lives(agent(family)) == is_alive
 
 

@@ -81,9 +81,9 @@ def test_sigterm_to_torchrun_saves_once_and_no_row_is_lost(
     until: Callable[..., object],
 ) -> None:
     process = torchrun(2, "script.py", uri=uri, root=root, pause=0.1, num_workers=num_workers)
-    until(lambda: len(_rows(tmp_path)) >= 3 or process.poll() is not None, 60, "three steps")
+    until(lambda: len(_rows(tmp_path)) >= 3 or process.poll() is not None, 120, "three steps")
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     paths = glob.glob(os.path.join(root, "run-*", "*.pt"))
     assert len(paths) == 1, output
     path = paths[0]
@@ -108,7 +108,7 @@ def test_sigterm_to_torchrun_saves_once_and_no_row_is_lost(
     assert launched.world_size == 2
     # On ONE rank now: what is left, and nothing else.
     resumed = torchrun(1, "script.py", uri=uri, root=root, resume=path)
-    output, _ = resumed.communicate(timeout=60)
+    output, _ = resumed.communicate(timeout=120)
     assert resumed.returncode == 0, output
     assert _began(root, path)["positions"] == [
         {"dataset_epoch": 0, "first_split": 0, "taken": content["dataset"][0]["samples_consumed_per_split"]}
