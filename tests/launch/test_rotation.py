@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -259,26 +258,31 @@ for number in range(30_000):
 """
 
 
-def keep(parts: dict[tuple[int, int], bytes], run_dir: str) -> None:
-    """Read each older part of the log once, in order, before it is thrown away."""
-    for name in ("train.log.2", "train.log.1"):
-        with contextlib.suppress(FileNotFoundError), open(os.path.join(run_dir, name), "rb") as file:
-            facts = os.fstat(file.fileno())
-            if (facts.st_ino, facts.st_mtime_ns) not in parts:
-                parts[facts.st_ino, facts.st_mtime_ns] = file.read()
+# In the supervisor: gives each older part of the log a second name, under which it stays.
+KEEPING = """
+import os
+from lavender_tui.launch import rotation
+copy = rotation._copy
+def copy_and_keep(log, path, *more):
+    done = copy(log, path, *more)
+    if done and path.endswith("train.log"):
+        os.link(path + ".1", os.path.join({kept!r}, f"{{len(os.listdir({kept!r})):04d}}"))
+    return done
+rotation._copy = copy_and_keep
+"""
 
 
 @pytest.mark.long
 def test_under_torchrun_both_the_ranks_files_and_the_runs_log_stay_short_and_whole(lab: Lab, quick: None) -> None:
-    run_dir = lab.run_dir()
+    run_dir, entry, kept = lab.run_dir(), lab.directory / "quick.py", lab.directory / "kept"
+    kept.mkdir()
+    entry.write_text(entry.read_text().replace("sys.exit(", KEEPING.format(kept=str(kept)) + "sys.exit("))
     built = command.build([sys.executable, lab.script(CHATTY_RANKS)], world_size=2, run_dir=run_dir)
     launch.start(built, run_dir, log_mb=0.3)
-    parts: dict[tuple[int, int], bytes] = {}
-    while read_exit(run_dir) is None:
-        keep(parts, run_dir)
-    keep(parts, run_dir)
-    assert read_exit(run_dir).code == 0  # type: ignore[union-attr]
-    whole = b"".join(parts.values()) + (Path(run_dir) / "train.log").read_bytes()
+    assert lab.ended(run_dir, 180).code == 0
+    parts = [path.read_bytes() for path in sorted(kept.iterdir())]
+    assert len(parts) > 2
+    whole = b"".join(parts) + (Path(run_dir) / "train.log").read_bytes()
     for rank in range(2):
         mark = f"[default{rank}]:".encode()
         lines = [line.removeprefix(mark) for line in whole.split(b"\n") if line.startswith(mark)]
