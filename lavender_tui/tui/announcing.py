@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -45,7 +45,7 @@ class Announced(Message, bubble=False):
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    until: float  # monotonic seconds
+    until: float | None  # monotonic seconds; None as long as a dialog has stood before it
     page: Screen[object] | None  # that it goes with; None: with none
 
 
@@ -105,15 +105,24 @@ class AnnouncingApp(App[int]):
         if not self.is_running:
             return
         self._said.pop(message.announcement, None)  # said again, it is the newest
-        until = time.monotonic() + message.announcement.seconds
-        self._said[message.announcement] = _Said(until, None if message.is_everywhere else message.page or self._page)
-        self.set_timer(message.announcement.seconds, self._forget_old)
+        self._said[message.announcement] = _Said(None, None if message.is_everywhere else message.page or self._page)
+        self._begin_to_be_read()
         self._show_announcements()
 
     def on_mount(self) -> None:
         self.screen_change_signal.subscribe(self, self._screen_changed)
 
+    def _begin_to_be_read(self) -> None:
+        """What no dialog stands before is said for its time from now on."""
+        if self.screen_stack and isinstance(self.screen_stack[-1], ModalScreen):
+            return
+        for one, said in self._said.items():
+            if said.until is None:
+                self._said[one] = replace(said, until=time.monotonic() + one.seconds)
+                self.set_timer(one.seconds, self._forget_old)
+
     def _screen_changed(self, _: Screen[object]) -> None:
+        self._begin_to_be_read()
         self._show_announcements()  # this page's lines may be of an hour ago
 
     def _forget_old(self) -> None:
@@ -121,7 +130,7 @@ class AnnouncingApp(App[int]):
         if isinstance(self.screen, ModalScreen):
             self.set_timer(1.0, self._forget_old)
             return
-        for one in [one for one, said in self._said.items() if said.until <= now]:
+        for one in [one for one, said in self._said.items() if said.until is not None and said.until <= now]:
             del self._said[one]
         self._show_announcements()
 

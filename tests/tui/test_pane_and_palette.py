@@ -88,6 +88,7 @@ async def test_light_and_dark_find_the_themes(play: Play, root: Path) -> None:
     async with play(root) as pilot:
         for typed, wanted in (("light", "lavender-light"), ("dark", "lavender")):
             await press(pilot, "ctrl+p")
+            await until_shown(pilot, "what to do, a run, a theme")
             pilot.app.screen.query_one(CommandInput).value = f"{typed}"
             await until_shown(pilot, f"Theme: {wanted} ({typed})")
             await press(pilot, "escape")
@@ -147,7 +148,7 @@ async def test_a_notice_hides_nothing(play: Play, root: Path) -> None:
         said = [at for at, line in enumerate(during) if line and line not in before]
         assert said and during[rule:] == before[rule:]  # the pane and the bars stand where they stood
         assert during[: said[0]] == before[: said[0]] and not any(before[at] for at in said)  # in the list's free lines
-        await until(pilot, lambda: still_lines_of(pilot.app) == before, "the notice gone", 8)
+        await until(pilot, lambda: still_lines_of(pilot.app) == before, "the notice gone")
 
 
 async def test_notices_gather_and_an_older_one_gives_way(play: Play, root: Path) -> None:
@@ -170,11 +171,11 @@ async def test_notices_gather_and_an_older_one_gives_way(play: Play, root: Path)
 async def test_a_notice_under_a_dialog_waits_for_it(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "question_mark")
-        pilot.app.notify("something happened", timeout=0.1)
-        await pilot.pause(0.6)
-        await press(pilot, "escape")
+        pilot.app.notify("something happened", timeout=2.5)
+        await pilot.pause(2.6)
+        pilot.app.pop_screen()
         await until_shown(pilot, "something happened")
-        await until(pilot, lambda: "something happened" not in text_of(pilot.app), "gone then", 5)
+        await until(pilot, lambda: "something happened" not in text_of(pilot.app), "gone then")
 
 
 async def test_news_of_a_run_goes_along_to_the_next_page(play: Play, root: Path) -> None:
@@ -195,10 +196,13 @@ async def test_the_palette_is_in_groups_with_the_keys(play: Play, root: Path, si
     async with play(root, size=size) as pilot:
         await press(pilot, "ctrl+p")
         await until_shown(pilot, "this run   r     Resume")
-        lines = [line.partition("│")[2] for line in lines_of(pilot.app)]
-        rows = [line for line in lines if re.match(r" (this run|the list|) +\S+ +[A-Z]", line)]
-        assert [row.split()[0] for row in rows if row[1] != " "][:2] == ["this", "the"]
-        assert len(rows) >= 12, "each is one line"
+
+        def rows() -> list[str]:
+            lines = [line.partition("│")[2] for line in lines_of(pilot.app)]
+            return [line for line in lines if re.match(r" (this run|the list|) +\S+ +[A-Z]", line)]
+
+        await until(pilot, lambda: len(rows()) >= 12, "each on one line")
+        assert [row.split()[0] for row in rows() if row[1] != " "][:2] == ["this", "the"]
         assert "what to do, a run, a theme" in text_of(pilot.app) and "Search for" not in text_of(pilot.app)
         await press(pilot, *"disk")
         await until_shown(pilot, "the list   D     Disk")
