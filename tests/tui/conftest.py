@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from lavender_tui.tui.app import LavenderApp
@@ -56,6 +58,28 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
     for key in keys:
         await pilot.press(key)
         await pilot.pause()
+        await quiet(pilot)
+
+
+async def quiet(pilot: Pilot[Any]) -> None:
+    """Until no part of the app has been told anything for some turns of the loop, and what changed is laid out.
+
+    Textual's pause ends when the process uses little time: also where a busy machine gives it none.
+    """
+    app = pilot.app
+    for _ in range(2):
+        left = 10
+        for _ in range(5_000):
+            if not left or not app.is_running:
+                break
+            await asyncio.sleep(0)
+            left = left - 1 if all(map(_is_at_rest, [app, *app._registry])) else 10
+        if app.is_running and app.screen_stack:
+            app.screen._on_timer_update()
+
+
+def _is_at_rest(pump: MessagePump) -> bool:
+    return not (pump.message_queue_size or pump._pending_message or pump._next_callbacks)
 
 
 Play = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
@@ -84,8 +108,7 @@ def play() -> Play:
                 await until(pilot, lambda: app.snapshot is not None and app.snapshot.is_complete, "all runs read")
                 await pilot.pause()
                 if not as_opened:
-                    await pilot.press("g")
-                    await pilot.pause()
+                    await press(pilot, "g")  # type: ignore[arg-type]
             yield pilot
 
     return started
