@@ -56,7 +56,7 @@ class Recorded:
         self._made: dict[str, list[str]] = {}
         self._above = ""
 
-    async def compare(self, pilot: Pilot[Any], title: str, *, above: str = "", seconds: float = 15.0) -> None:
+    async def compare(self, pilot: Pilot[Any], title: str, *, above: str = "", seconds: float = 30.0) -> None:
         """Wait until the screen, or what is above a line with `above`, is as recorded; fails with what differs."""
         self._above = above
         if IS_UPDATING:

@@ -264,8 +264,8 @@ async def test_quitting_does_not_wait_for_an_order(gate: Gate) -> None:
         await until(pilot, gate.is_reached.is_set, "the thread at work")
         begun = time.monotonic()
         await pilot.press("q")
-        await until(pilot, lambda: not pilot.app.is_running or pilot.app._exit, "the end", 10)
-    assert time.monotonic() - begun < 10 and not gate.opened.is_set()
+        await until(pilot, lambda: not pilot.app.is_running or pilot.app._exit, "the end")
+    assert time.monotonic() - begun < 25 and not gate.opened.is_set()
 
 
 async def test_news_that_come_while_rows_are_put_in_order_are_in_them(gate: Gate) -> None:
@@ -275,8 +275,7 @@ async def test_news_that_come_while_rows_are_put_in_order_are_in_them(gate: Gate
         await until(pilot, gate.is_reached.is_set, "the thread at work")
         new = run("run-2026-12-01_00-00-00", world_size=0)
         tell(pilot.app, (new, *runs), 2, frozenset({new.key}))
-        await pilot.pause()
-        assert f"{MANY + 1:,} runs" in text_of(pilot.app), "the counts don't wait"
+        await until_shown(pilot, f"{MANY + 1:,} runs")  # the counts don't wait
         gate.open()
         await until(pilot, lambda: len(table.keys) == MANY + 1, "the new run")
         assert table.keys[0] == new.key

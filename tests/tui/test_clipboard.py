@@ -54,7 +54,7 @@ def test_in_tmux_its_buffer_holds_what_was_copied(
     root: Path, tmux: Callable[..., str], until: Callable[..., object]
 ) -> None:
     tmux("new-session", "-d", "-x", "100", "-y", "30", sys.executable, "-c", RUN, str(root))
-    until(lambda: "✗ failed" in tmux("capture-pane", "-p"), what="the list")
+    until(lambda: "✗ failed" in tmux("capture-pane", "-p"), 60, what="the list")
     tmux("send-keys", "g")
     until(lambda: f"▌▾ {FAILED}" in tmux("capture-pane", "-p"), what="the cursor on it")
     tmux("send-keys", "y", "y")

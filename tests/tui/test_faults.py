@@ -80,7 +80,7 @@ class FaultyApp:
 
     def settle(self, until: Callable[..., Any], code: int, said: str) -> Tried:
         self.tried.code, self.tried.said = code, said
-        until(lambda: is_settled(self.tried), 20, f"everything to settle: {said[-500:]}")
+        until(lambda: is_settled(self.tried), 60, f"everything to settle: {said[-500:]}")
         assert fingerprint(self.tried.old) == self.before
         return self.tried
 
@@ -168,7 +168,7 @@ def refuse_each(one: FaultyApp, until: Callable[..., Any], steps: Iterable[int])
 def goes_on_to_the_end(one: FaultyApp, until: Callable[..., Any]) -> None:
     """After all that the app launches as if nothing had been, and quits when asked."""
     assert LAUNCHED in launch_with(one, until, 0)
-    one.press(b"\x1b", OLD)
+    one.press(b"\x1b", LAUNCHED)
     os.write(one.terminal.descriptor, b"q")
     assert one.terminal.wait(20) == 0
 

@@ -70,7 +70,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 def shown(tmux: Tmux, root: Path, until: Until) -> Tmux:
     """The list, with the cursor on the finished run."""
     tmux.start(80, 24, sys.executable, "-c", RUN, str(root))
-    until(lambda: "✓ finished" in tmux.screen and "▌" in tmux.screen, what="the list")
+    until(lambda: "✓ finished" in tmux.screen and "▌" in tmux.screen, 60, what="the list")
     tmux.keys("g", "j", "j", "j")
     until(lambda: f"▌  {FINISHED}" in tmux.screen, what="the cursor on the finished run")
     return tmux
@@ -135,7 +135,7 @@ def test_a_paste_without_brackets_changes_nothing(tmux: Tmux, tmp_path: Path, un
     root = runs.small_root(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
     tmux.start(80, 24, sys.executable, "-c", RUN, str(root))
-    until(lambda: "✗ failed" in tmux.screen, what="the list")
+    until(lambda: "✗ failed" in tmux.screen, 60, what="the list")
     tmux.paste(words, bracketed=False)
     until(lambda: tmux.keys("Escape") or "s sort" in tmux.screen, what="the list again, all that was pasted read")
     after = {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}

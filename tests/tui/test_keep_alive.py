@@ -53,7 +53,7 @@ async def test_yes_starts_a_keeper_that_outlives_the_app(play: Play, one_run: Pa
         await until_shown(pilot, f"kept alive by pid {keeper.pid} on {os.uname().nodename} (5 of 5 tries left)")
         assert os.getsid(keeper.pid) == keeper.pid
         os.kill(keeper.pid, signal.SIGKILL)
-        await until_shown(pilot, f"no longer kept alive: its keeper (pid {keeper.pid}", 5)
+        await until_shown(pilot, f"no longer kept alive: its keeper (pid {keeper.pid}")
         stop(run.path, KILL)
         await until(pilot, lambda: "no longer kept alive" not in text_of(pilot.app), "what is over to be forgotten")
 

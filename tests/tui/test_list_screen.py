@@ -87,7 +87,7 @@ async def test_a_new_save_changes_its_row_and_the_cursor_stays(play: Play, root:
         await press(pilot, "j", "j")
         under = table(pilot).cursor_key
         runs.save(root / AGAIN, 5, loss=2.1111, each=140, world_size=2, age_seconds=0)
-        await until_shown(pilot, "2.1111", 10)
+        await until_shown(pilot, "2.1111")
         assert table(pilot).cursor_key == under
         row = next(line for line in lines_of(pilot.app)[2:] if f"└ {AGAIN}" in line)
         assert "0005" in row
@@ -98,10 +98,10 @@ async def test_a_new_run_above_the_cursor_moves_the_row_and_not_the_choice(play:
         await press(pilot, "G")
         under = table(pilot).cursor_key
         runs.save(root / "run-2026-05-01_00-00-00", 1, loss=3.3333)
-        await until_shown(pilot, "run-2026-05-01_00-00-00", 10)
+        await until_shown(pilot, "run-2026-05-01_00-00-00")
         assert table(pilot).cursor_key == under
         shutil.rmtree(root / "run-2026-05-01_00-00-00")
-        await until(pilot, lambda: "run-2026-05-01_00-00-00" not in text_of(pilot.app), "the run to go", 10)
+        await until(pilot, lambda: "run-2026-05-01_00-00-00" not in text_of(pilot.app), "the run to go")
         assert table(pilot).cursor_key == under
 
 
@@ -147,12 +147,11 @@ async def test_filter_by_text_pattern_and_its_inverse(play: Play, root: Path) ->
         for typed, count in (("sft", 1), ("FAILED", 1), ("2[05]_", 2), ("!idle", 3), ("[", 0)):
             await press(pilot, "slash")
             pilot.app.screen.query_one("#filter").value = typed
-            await pilot.pause()
-            assert len(table(pilot).keys) == count, typed
+            await until(pilot, lambda count=count: len(table(pilot).keys) == count, typed)
             await press(pilot, "enter", "escape")
             assert len(table(pilot).keys) == 5
         await press(pilot, "slash", *"zzz")
-        assert "No run matches zzz" in text_of(pilot.app)
+        await until_shown(pilot, "No run matches zzz")
         await press(pilot, "escape")
         assert len(table(pilot).keys) == 5 and not pilot.app.screen.has_class("-filtering")
 
@@ -186,6 +185,7 @@ async def test_views_are_saved_and_gone_through(play: Play, root: Path, monkeypa
         await press(pilot, "slash", *"loss<1", "enter", "V")
         await until(pilot, lambda: isinstance(pilot.app.screen, AskName), "the question")
         await press(pilot, *"good", "enter")
+        await until(pilot, lambda: "good" in pilot.app.screen_stack[0]._views, "the views with it")
         await until_shown(pilot, "Saved good")
         await press(pilot, "escape")
         for query in ("stage=sft", "loss<1", ""):
@@ -233,7 +233,7 @@ async def test_no_runs_yet_is_friendly_and_ends_by_itself(play: Play, tmp_path: 
         await press(pilot, "r", "R", "x", "l", "enter", "y", "s", "space")
         assert isinstance(pilot.app.screen, RunsScreen)
         runs.save(missing / "run-2026-05-01_00-00-00", 1)
-        await until_shown(pilot, "run-2026-05-01_00-00-00", 15)
+        await until_shown(pilot, "run-2026-05-01_00-00-00")
 
 
 async def test_the_hint_is_shown_as_text(play: Play, root: Path) -> None:
@@ -385,12 +385,13 @@ async def test_the_header_says_how_many_of_the_runs_are_shown_and_how_many_are_m
         await until(pilot, lambda: "1 of 5 runs  ✗ 1 failed" in lines_of(pilot.app)[0], "those that match")
         await press(pilot, "escape")
         await until(pilot, lambda: " 5 runs" in lines_of(pilot.app)[0] and " of " not in lines_of(pilot.app)[0], "all")
-        assert "c compare" not in lines_of(pilot.app)[-1] and "␣ mark ↓" in lines_of(pilot.app)[-1]
+        await until(pilot, lambda: "␣ mark ↓" in lines_of(pilot.app)[-1], "the keys of the list")
+        assert "c compare" not in lines_of(pilot.app)[-1]
         await press(pilot, "g", "space")
         await until(pilot, lambda: "◆ 1 marked" in lines_of(pilot.app)[0], "the mark is counted")
         await press(pilot, "space")
         await until(pilot, lambda: "◆ 2 marked" in lines_of(pilot.app)[0], "both are counted")
-        assert "c compare" in lines_of(pilot.app)[-1]
+        await until(pilot, lambda: "c compare" in lines_of(pilot.app)[-1], "what two can be done with")
 
 
 _TOTALS = st.lists(

@@ -54,10 +54,11 @@ async def test_the_tail_then_any_place_of_the_file(play: Play, root: Path, log: 
         await press(pilot, "l")
         await until_shown(pilot, f"line {LINES} loss")
         await surveyed(pilot)
-        assert "(line 7,002)" in text_of(pilot.app) and f"of {LINES:,}  100 %" in text_of(pilot.app)
+        await until_shown(pilot, "(line 7,002)")
+        await until_shown(pilot, f"of {LINES:,}  100 %")
         await press(pilot, "g")
         await until_shown(pilot, "line 1 loss")
-        assert re.search(rf"lines 1-\d+ of {LINES:,}  0 %", text_of(pilot.app))
+        await until(pilot, lambda: re.search(rf"lines 1-\d+ of {LINES:,}  0 %", text_of(pilot.app)), "the front")
         await press(pilot, "percent_sign", *"50%", "enter")
         await until(pilot, lambda: f"of {LINES:,}  50 %" in text_of(pilot.app) or "  49 %" in text_of(pilot.app))
         await press(pilot, "percent_sign", *"12,345", "enter")
@@ -75,7 +76,10 @@ async def test_nothing_is_read_while_nothing_happens(play: Play, root: Path, log
         screen = pilot.app.screen
         read: list[str] = []
         screen._reader._post = lambda message: bool(read.append(type(message).__name__)) or screen.post_message(message)
-        await press(pilot, "g", "G")
+        await press(pilot, "g")
+        await until_shown(pilot, "line 1 loss")
+        await press(pilot, "G")
+        await until_shown(pilot, f"line {LINES} loss")
         await until(pilot, lambda: view_of(pilot).is_at_end)
         done = len(read)
         with log.open("a") as file:
@@ -123,7 +127,7 @@ async def test_search_marks_counts_and_goes_around(play: Play, root: Path, log: 
         await press(pilot, "slash", *"\\v(", "enter")
         await until_shown(pilot, "no pattern: missing )")
         await press(pilot, "escape")
-        assert pilot.app.focused is view
+        await until(pilot, lambda: pilot.app.focused is view, "the keys with the log again")
 
 
 def _current(view: LogView) -> str:

@@ -257,9 +257,12 @@ async def test_a_block_that_was_found_before_the_first_layout_is_on_the_screen_a
         assert not view.size.height
         view.show_block(rows[50].offset, rows[53].offset, rows[52].offset)
         view.display = True
-        await pilot.pause()
-        shown = [view.render_line(y).text.split()[0] for y in range(view.size.height)]
-        assert {"50", "51", "52"} <= set(shown) and not view.is_following
+
+        def shown() -> set[str]:
+            return {"".join(view.render_line(y).text.split()[:1]) for y in range(view.size.height)}
+
+        await until(pilot, lambda: {"50", "51", "52"} <= shown(), "the block")
+        assert not view.is_following
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=120), max_size=5))

@@ -53,15 +53,15 @@ async def test_every_screen_without_colours(
         await until_shown(pilot, "nothing was written")
         for keys in (("escape", "escape", "question_mark"), ("escape", "ctrl+p"), ("escape", "slash", "z", "z")):
             await press(pilot, *keys)
-        assert pilot.app.is_running and "No run matches zz" in text_of(pilot.app)
+        await until_shown(pilot, "No run matches zz")
 
 
 _STEPS = (
     ("G", "nothing saved yet"), ("g", "✗ failed: killed"),
     ("\r", "1 Overview"), ("2", "SAVED"), ("3", "log scale"), ("4", "split"), ("7", ""),
     ("\x1b", "filter"), ("r", "checks passed"), ("d", "nothing was written"), ("\x1b", "checks passed"),
-    ("\x1b", "filter"), ("?", "The list of runs"), ("\x1b", ""), ("D", "of each run"), ("\x1b", ""),
-    ("\x10", "Resume"), ("\x1b", ""), ("/", "loss<2"), ("zz", "No run matches zz"),
+    ("\x1b", "filter"), ("?", "The list of runs"), ("\x1b", "filter"), ("D", "of each run"), ("\x1b", "filter"),
+    ("\x10", "Resume"), ("\x1b", "filter"), ("/", "loss<2"), ("zz", "No run matches zz"),
 )  # fmt: skip
 
 
@@ -96,17 +96,20 @@ def test_no_theme_sends_a_colour(root: Path, theme: str, is_ascii: bool) -> None
     app = Terminal(root, rows=24, columns=80, argv=("-c", program, *options, str(root)), NO_COLOR="1")
     try:
         app.read_until(b"pretrain", 60)
+        everything = app.written
         for keys, words in (
             ("\r", "1 Overview"),
             ("\x1b", "filter"),
             ("r", "nothing happens until"),
             ("\x1b", "filter"),
         ):
+            app.written = b""  # escape and a key that comes before its list is there would be one key
             os.write(app.descriptor, keys.encode())
             app.read_until_any(words)
             app.read(0.3)
+            everything += app.written
     finally:
         app.close()
-    sent = {part for found in _SGR.findall(app.written) for part in found.decode().split(";")}
+    sent = {part for found in _SGR.findall(everything) for part in found.decode().split(";")}
     assert sent <= ALLOWED, sorted(sent - ALLOWED)
     assert "7" in sent

@@ -77,11 +77,12 @@ async def test_the_page_opens_at_its_head_and_stays_there(play: Play, tmp_path: 
         for key in (None, "G", "g", "pagedown", "home", "2", "end", "3", "4", "5", "7", "1"):
             if key is not None:
                 await press(pilot, key)
+            if pilot.app.screen.query_one("#checkpoints").display:
+                least = min(ROWS_LEAST, size[1] - 9)
+                await until(pilot, lambda least=least: text_of(pilot.app).count("✓ whole") >= least, str(key))
             lines = lines_of(pilot.app)
             assert FAILED in lines[0] and "1 Over" in lines[1] and "esc back" in lines[-1], key
             assert pilot.app.screen.scroll_offset.y == 0
-            if pilot.app.screen.query_one("#checkpoints").display:
-                assert sum("✓ whole" in line for line in lines) >= min(ROWS_LEAST, size[1] - 9), key
         await pilot.resize_terminal(60, 15)
         await until(pilot, lambda: "LOSS  " not in text_of(pilot.app), "the plot gone")
         assert FAILED in lines_of(pilot.app)[0]

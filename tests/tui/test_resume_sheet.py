@@ -7,12 +7,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import lavender_tui.resume
 from lavender_tui.launch import KILL, stop
 from lavender_tui.model.plan import Check, Proposal, Verdict
 from lavender_tui.tui.messages import LookEnded, LookProgress, ProposalMade
@@ -103,8 +106,8 @@ async def test_the_plan_is_shown_and_nothing_written(play: Play, root: Path) -> 
         await open_sheet(pilot)
         before = snapshot_of(root)
         await press(pilot, "d")
+        await until_shown(pilot, '"format": "lavender-resume-plan"')
         assert isinstance(pilot.app.screen, Document)
-        assert '"format": "lavender-resume-plan"' in text_of(pilot.app)
         await press(pilot, "c")
         assert json.loads(pilot.app.clipboard)["world_size"]["next"] == 4
         await press(pilot, "escape", "c")
@@ -213,7 +216,9 @@ async def test_enter_launches_a_real_training_and_the_cursor_is_on_it(
         await until(pilot, lambda: isinstance(pilot.app.screen, StopBox), "the question")
         await press(pilot, "enter")
         assert pilot.app.screen.cursor_run.is_alive, "enter says no"
-        await press(pilot, "x", "y")
+        await press(pilot, "x")
+        await until_shown(pilot, "SIGTERM")
+        await press(pilot, "y")
         await until_shown(pilot, "■ stopped", 30)
     assert nothing_survives() == []
 
@@ -259,14 +264,21 @@ async def test_resume_at_once_says_what_it_did_or_why_not(
 
 
 async def test_a_resume_at_once_leaves_who_has_gone_elsewhere_where_they_are(
-    play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]]
+    play: Play, tmp_path: Path, nothing_survives: Callable[[], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = tmp_path / "checkpoints"
+    root, carry_out, has_gone = tmp_path / "checkpoints", lavender_tui.resume.carry_out, threading.Event()
     runs.save(root / FAILED, 7, each=14, world_size=1)
+
+    def slow(*args: Any, **options: Any) -> Any:
+        assert has_gone.wait(60)
+        return carry_out(*args, **options)
+
+    monkeypatch.setattr(lavender_tui.resume, "carry_out", slow)
     async with play(root, command=runs.script(tmp_path)) as pilot:
         await press(pilot, "R", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen), "the run's page")
         page = pilot.app.screen
+        has_gone.set()
         await until_shown(pilot, "Resumed as", 60)
         assert pilot.app.screen is page and "Checking, then resuming" not in text_of(pilot.app)
         await press(pilot, "escape")
@@ -293,7 +305,7 @@ async def test_resume_at_once_asks_where_it_was_resumed_before(
         for answer in ("enter", "escape"):
             await press(pilot, "R")
             await until(pilot, lambda: isinstance(pilot.app.screen, Ask), "the question", 60)
-            assert "resumed already" in text_of(pilot.app)
+            await until_shown(pilot, "resumed already")
             await press(pilot, answer)
             assert len(list(root.glob("run-*"))) == 2, f"{answer} says no"
         await press(pilot, "R")
@@ -380,7 +392,7 @@ async def test_any_other_key_ends_the_number(play: Play, root: Path, other: str)
 async def test_a_row_out_of_sight_comes_back_before_it_changes(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await open_sheet(pilot)
-        assert "pgdn more checks" in text_of(pilot.app)
+        await until_shown(pilot, "pgdn more checks")
         await press(pilot, "pagedown", "pagedown")
         assert "world_size  " not in text_of(pilot.app)
         await press(pilot, "3")
@@ -414,12 +426,10 @@ def spoil(path: Path) -> None:
 
 async def test_the_whole_checkpoint_is_read_when_asked(play: Play, root: Path) -> None:
     async with play(root) as pilot:
-        await open_sheet(pilot)
+        screen = await open_sheet(pilot)
         await press(pilot, "v")
-        await until(pilot, lambda: not pilot.app.screen.is_looking, "the look's end", 60)
-        shown = [check.what for check in pilot.app.screen._proposal.checks]
-        assert any("every checksum agrees" in what for what in shown)
-        assert any("no NaN and no infinity" in what for what in shown)
+        for words in ("every checksum agrees", "no NaN and no infinity"):
+            await until(pilot, lambda words=words: any(words in one.what for one in screen._proposal.checks), words, 60)
         await until_shown(pilot, "checks passed")
 
 

@@ -166,7 +166,7 @@ async def test_every_look_is_as_recorded(
                 await _is_recorded(pilot, file, scene)
 
 
-async def _is_recorded(pilot: Pilot[Any], file: str, scene: Scene, seconds: float = 15.0) -> None:
+async def _is_recorded(pilot: Pilot[Any], file: str, scene: Scene, seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while told := compare_picture(pilot, file, [scene.process] if scene.process else []):
         if time.monotonic() > deadline:

@@ -8,7 +8,7 @@ import pytest
 
 from lavender_tui.tui.widgets.run_table import RunTable
 from tests.tui import runs
-from tests.tui.conftest import SMALL, Play, press, until
+from tests.tui.conftest import SMALL, Play, press, until, until_shown
 
 HOUR = 3600.0
 
@@ -100,5 +100,8 @@ async def test_after_a_launch_it_is_on_the_launched_run(play: Play, tmp_path: Pa
         await until(pilot, lambda: table.cursor_key not in before, "the cursor on the launched run", 60)
         run = table.cursor_run
         assert run is not None and run.resumed_from is not None and run.resumed_from.run == str(root / name(2))
-        await press(pilot, "x", "y")
+        await until(pilot, lambda: table.cursor_run.is_alive, "its process")
+        await press(pilot, "x")
+        await until_shown(pilot, "SIGTERM")
+        await press(pilot, "y")
         await until(pilot, lambda: not table.cursor_run.is_alive, "its end", 60)

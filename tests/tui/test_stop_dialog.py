@@ -24,13 +24,15 @@ from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_
 NAME = "run-2026-04-24_18-53-41"
 Train = Callable[..., Path]
 
-# Ignores a polite request, unless it is to save; has a child in another session. The begin line is CheckpointManager's.
+# Ignores a polite request, unless it is to save: then it ends when `saved` is there. Has a child in another session.
+# The begin line is CheckpointManager's.
 TRAINING = """
 import json, os, signal, subprocess, sys, time
 run_dir, how = os.environ["LAVENDER_RUN_DIR"], sys.argv[1]
 def came(number, frame):
     if how == "saves":
-        time.sleep(0.5)
+        while not os.path.exists("saved"):
+            time.sleep(0.05)
         os.rename(os.path.join(run_dir, "next"), os.path.join(run_dir, "pretrain-19-00-00-0002.pt"))
         os.utime(os.path.join(run_dir, "pretrain-19-00-00-0002.pt"))
         sys.exit(0)
@@ -107,13 +109,15 @@ async def test_the_box_names_the_run_and_what_would_be_lost(play: Play, train: T
 
 async def test_a_training_that_saves_when_asked_says_so_and_shows_how_far_it_is(play: Play, train: Train) -> None:
     run_dir = train("saves")
-    async with play(run_dir.parent, size=LARGE, grace_seconds=20) as pilot:
+    async with play(run_dir.parent, size=LARGE, grace_seconds=90) as pilot:
         words = await box(pilot)
-        assert "lost nothing: it saves when asked" in words and "y save and stop SIGTERM; killed after 20 s" in words
+        assert "lost nothing: it saves when asked" in words and "y save and stop SIGTERM; killed after 90 s" in words
         assert "s stop at the next save" in words and "e stop at the end of epoch 1" in words
         await press(pilot, "y")
         await until_shown(pilot, "stopping: saving…")
-        assert " s of 20" in text_of(pilot.app) and "■ stopping" in text_of(pilot.app)
+        await until_shown(pilot, "■ stopping")
+        assert " s of 90" in text_of(pilot.app)
+        (run_dir.parent.parent / "saved").touch()
         await until_shown(pilot, "■ stopped")
         await until_shown(pilot, "saved 0002, ended after")
         assert read_exit(str(run_dir)).code == 0  # type: ignore[union-attr]
@@ -137,12 +141,12 @@ async def test_a_request_is_shown_and_withdrawn_by_the_same_key(play: Play, trai
 
 async def test_a_second_x_offers_the_kill_which_names_every_process(play: Play, train: Train) -> None:
     run_dir = train("deaf")
-    async with play(run_dir.parent, size=SMALL) as pilot:
+    async with play(run_dir.parent, size=SMALL, grace_seconds=120) as pilot:
         await box(pilot)
         await press(pilot, "y")
         await until_shown(pilot, "■ stopping")
         words = await box(pilot)
-        assert f"{NAME} is stopping" in words and "asked to end…" in words and "s of 30, asked by" in words
+        assert f"{NAME} is stopping" in words and "asked to end…" in words and "s of 120, asked by" in words
         await press(pilot, "y")  # is not offered any more
         assert isinstance(pilot.app.screen, StopBox)
         await press(pilot, "K")
@@ -190,6 +194,7 @@ async def test_leaving_the_app_changes_nothing_for_the_supervisor(
         await box(pilot)
         await press(pilot, "y")
         await until_stop(pilot, run_dir)
+    (run_dir.parent.parent / "saved").touch()
     assert until(lambda: read_exit(str(run_dir)), 30, "the end").code == 0  # type: ignore[attr-defined]
 
 
