@@ -30,6 +30,24 @@ def lavender(*args: str, cwd: Path | None = None, **environment: str) -> subproc
     )
 
 
+def on_a_terminal(stream: str, *args: str, **environment: str) -> str:
+    """What it writes to `stream`, which is a terminal; the terminal hands it on in as many pieces as it likes."""
+    ours, theirs = pty.openpty()
+    streams = {name: theirs if name == stream else subprocess.PIPE for name in ("stdout", "stderr")}
+    words, told = [sys.executable, "-m", "lavender_tui", *args], b""
+    with subprocess.Popen(words, **streams, env={**os.environ, **environment}) as process:  # type: ignore[call-overload]
+        os.close(theirs)
+        try:
+            while part := os.read(ours, 65536):
+                told += part
+        except OSError:
+            pass  # the other end is closed
+        os.close(ours)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    return told.decode()
+
+
 def test_everything_after_the_first_double_dash_is_the_training_command() -> None:
     assert split_command(["resume", "a", "--", "python", "x.py", "--", "-w"]) == (
         ["resume", "a"],
@@ -122,15 +140,8 @@ def test_in_a_refusal_nothing_stands_between_the_warnings_and_the_reason(tmp_pat
 def test_on_a_terminal_the_checks_that_passed_are_one_line(tmp_path: Path) -> None:
     run = tmp_path / "run-2026-04-24_18-53-41"
     save(str(run))
-    ours, theirs = pty.openpty()
-    words = ("resume", str(run), "--world-size", "1", "--", sys.executable, "-c", "pass")
-    done = subprocess.run(
-        [sys.executable, "-m", "lavender_tui", *words], stdout=subprocess.PIPE, stderr=theirs, text=True
-    )
-    os.close(theirs)
-    told = os.read(ours, 65536).decode()
-    os.close(ours)
-    assert done.returncode == 0 and told.count("✓") == 1
+    told = on_a_terminal("stderr", "resume", str(run), "--world-size", "1", "--", sys.executable, "-c", "pass")
+    assert told.count("✓") == 1
     assert re.search(r" ✓ [0-9]+ checks passed \(-v shows them\)", told)
 
 
@@ -138,14 +149,7 @@ def test_a_narrow_terminal_gets_the_columns_that_fit_and_a_pipe_all(tmp_path: Pa
     save(str(tmp_path / "run-2026-04-24_18-53-41"))
 
     def listed(columns: int) -> list[str]:
-        ours, theirs = pty.openpty()
-        words = [sys.executable, "-m", "lavender_tui", "ls", str(tmp_path)]
-        done = subprocess.run(words, stdout=theirs, stderr=subprocess.PIPE, env=os.environ | {"COLUMNS": str(columns)})
-        os.close(theirs)
-        told = os.read(ours, 65536).decode()
-        os.close(ours)
-        assert done.returncode == 0
-        return told.splitlines()
+        return on_a_terminal("stdout", "ls", str(tmp_path), COLUMNS=str(columns)).splitlines()
 
     narrow, wide, piped = listed(70), listed(200), lavender("ls", str(tmp_path)).stdout.splitlines()
     assert max(map(len, narrow)) <= 70 < max(map(len, wide))

@@ -36,9 +36,11 @@ def test_a_front_door_loads_only_its_own_floor(door: str, absent: set[str]) -> N
 
 FIRST_FRAME = """
 import asyncio, sys
+from lavender_tui.tui import feed
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.feed import Feed
 
+feed.FRAME_SECONDS = 60.0  # a frame that is slow to come changes nothing of what it needs
 loaded = []
 go_on = Feed.go_on
 Feed.go_on = lambda feed: (loaded.extend(sys.modules), go_on(feed))

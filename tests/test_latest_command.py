@@ -22,7 +22,9 @@ TRAIN = """
 import json, os, shutil, sys, time
 run, plan = os.environ["LAVENDER_RUN_DIR"], os.environ.get("LAVENDER_RESUME_PLAN")
 begun = {"plan": json.load(open(plan)) if plan else None, "argv": sys.argv[1:], "world": os.environ.get("WORLD_SIZE")}
-open(run + "/begun.json", "w").write(json.dumps(begun))
+with open(run + "/begun.tmp", "w") as file:
+    json.dump(begun, file)
+os.rename(run + "/begun.tmp", run + "/begun.json")
 shutil.copy(sys.argv[1], run + "/" + os.path.basename(sys.argv[1])) if sys.argv[1] else None
 time.sleep(float(sys.argv[2]))
 """
@@ -59,7 +61,7 @@ def lavender(*words: str) -> subprocess.CompletedProcess[str]:
 
 def begun(document: dict[str, Any], until: Any) -> dict[str, Any]:
     path = Path(document["run_dir"], "begun.json")
-    until(lambda: path.exists() and path.read_text(), what="the training to begin")
+    until(path.exists, what="the training to begin")
     return json.loads(path.read_text())
 
 

@@ -22,11 +22,12 @@ def on_a_terminal(*words: str, answer: str = "") -> tuple[int, str]:
     pid, terminal = pty.fork()
     if not pid:
         os.execv(sys.executable, [sys.executable, "-m", "lavender_tui", *words])
-    told = b""
+    told, answered = b"", 0
     try:
         while chunk := os.read(terminal, 4096):
             told += chunk
-            if b"[y/N]" in chunk:
+            if told.count(b"[y/N]") > answered:
+                answered += 1
                 os.write(terminal, f"{answer}\n".encode())
     except OSError:
         pass  # the other end is closed

@@ -124,11 +124,11 @@ def test_what_is_no_hook_is_refused(on: str, words: str, tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    ("command", "problem"),
-    [("/no/such/program", "can't be started"), ("false", "exit code 1"), ("sleep 60", "was ended")],
+    ("command", "problem", "seconds"),
+    [("/no/such/program", "can't be started", 30), ("false", "exit code 1", 30), ("sleep 60", "was ended", 0.2)],
 )
-def test_a_hook_that_fails_is_said(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks, "SECONDS", 0.2)
+def test_a_hook_that_fails_is_said(command: str, problem: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "SECONDS", seconds)
     said: list[str] = []
     hooks.start(hooks.parse(command), Notice(event=Event.FAILED, run=build.run(), words="why"), said.append)
     until(lambda: said, "the sentence")

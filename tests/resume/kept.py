@@ -21,7 +21,8 @@ from lavender_tui.model.kept import KeptBy
 from lavender_tui.model.plan import Launch
 
 # Fails at once from the checkpoints in `bad`; saves one after the other until `last`; `dies` by its own hand instead of
-# saving; logs `steps` before it fails; `ranks` are children in sessions of their own, as torchrun's are.
+# saving; logs `steps` before it fails; after `rests` saves it waits to be killed; `ranks` are children in sessions of
+# their own, as torchrun's are.
 SCRIPT = """
 import json, os, shutil, signal, subprocess, sys, time
 shelf, run = sys.argv[1], os.environ["LAVENDER_RUN_DIR"]
@@ -53,6 +54,8 @@ while True:
     os.rename(os.path.join(run, name + ".tmp"), os.path.join(run, name))
     if count == control["last"]:
         break
+    if saved == control.get("rests"):
+        time.sleep(300)
     count = min(count, control.get("stays_at", count))
 """
 
@@ -119,7 +122,7 @@ class Keep:
     def froms(self) -> list[int]:
         return [one["from"] for one in self.starts]
 
-    def wait_for_start(self, number: int, seconds: float = 20.0) -> str:
+    def wait_for_start(self, number: int, seconds: float = 60.0) -> str:
         """The directory of the start of that number, 1 for the first."""
         self.until(lambda: len(self.starts) >= number, seconds, f"start {number}:\n{self.said()}")
         return str(self.starts[number - 1]["run"])

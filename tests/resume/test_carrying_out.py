@@ -161,11 +161,17 @@ def test_a_program_that_cannot_start_leaves_nothing_behind(run: str, tmp_path: P
     assert runs(run) == [os.path.basename(run)]
 
 
-def test_a_cancelled_merge_leaves_nothing_behind(run: str) -> None:
+def test_a_cancelled_merge_leaves_nothing_behind(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(run, dataset=[row(), row()], world_size=2)
     proposal = proposed(run, QUIET, world_size=1)
     slow = warm_child()
-    threading.Timer(0.2, slow.close).start()
+    merge = slow.merge
+
+    def asked(states: Any) -> Any:
+        threading.Timer(0.1, slow.close).start()  # closed before it is asked it would be replaced by another one
+        return merge(states)
+
+    monkeypatch.setattr(slow, "merge", asked)
     with pytest.raises(LavenderError, match="cancelled"):
         carry_out(proposal, child=slow)
     assert runs(run) == [os.path.basename(run)]

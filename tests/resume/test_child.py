@@ -114,4 +114,4 @@ def test_the_environment_of_a_rank_does_not_reach_it(monkeypatch: pytest.MonkeyP
         with open(f"/proc/{child._process.pid}/environ", "rb") as file:
             names = {entry.partition(b"=")[0] for entry in file.read().split(b"\0")}
         assert not names & {b"RANK", b"WORLD_SIZE", b"MASTER_ADDR", b"LAVENDER_RESUME_PLAN", b"TORCHELASTIC_RUN_ID"}
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20

@@ -118,7 +118,7 @@ def attempt(tmp_path: Path, until: Callable[..., Any], nothing_survives: Any) ->
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )  # fmt: skip
         tried = Tried(root=str(root), notes=str(notes), code=done.returncode, said=done.stderr)
-        until(lambda: is_settled(tried), 20, f"{where} {fault} {at} to settle: {done.stderr}")
+        until(lambda: is_settled(tried), 60, f"{where} {fault} {at} to settle: {done.stderr}")
         assert fingerprint(tried.old) == before
         return tried
 

@@ -39,16 +39,18 @@ def kept(tmp_path: Path, full_shelf: Path, until: Callable[..., Any], nothing_su
 
 
 def test_three_kills_and_every_save_is_made_once(kept: Keep) -> None:
-    kept.order(last=30, pace=0.15)
+    kept.order(last=30, pace=0.15, rests=4)
     run_dir = kept.start()
     keeper = kept.supervise("--backoff", "0.1")
     for number in range(2, 5):
         kept.wait_for_saves(run_dir, 2)
+        if number == 4:
+            kept.order(last=30, pace=0.15)  # the one that comes now goes on to the end
         kept.kill(run_dir)
         killed_at = time.time()
         before, run_dir = run_dir, kept.wait_for_start(number)
         assert kept.froms[-1] == kept.saves(before)[-1], "from its newest"
-        assert kept.starts[-1]["at"] - killed_at < 5
+        assert kept.starts[-1]["at"] - killed_at < 20
         assert read_launch(run_dir).resumed_from.run == before
     assert kept.ended(keeper) == 0
     assert keeper.stdout.read().split() == [one["run"] for one in kept.starts[1:]]
@@ -196,7 +198,7 @@ def test_a_stop_while_it_waits_for_its_next_try_ends_the_keeping(kept: Keep) -> 
     assert "; the next in " in lavender("ls", kept.root).stderr
     told = lavender("stop", run_dir, "--yes")
     assert told.returncode == 0 and f"its keeper (pid {keeper.pid} on " in told.stderr
-    assert kept.ended(keeper, 10) == 103 and len(kept.starts) == 1
+    assert kept.ended(keeper) == 103 and len(kept.starts) == 1
     assert "asked that it be left alone" in kept.said()
 
 
@@ -337,6 +339,7 @@ def test_every_decision_is_in_the_journal_with_its_reason(kept: Keep) -> None:
     keeper = kept.supervise("--backoff", "0.1")
     kept.kill(run_dir)
     kept.wait_for_saves(kept.wait_for_start(2), 1)
+    kept.until(lambda: any(one.get("next") == "follow" for one in kept.decisions()), what="that it follows")
     keeper.terminate()
     kept.ended(keeper)
     entries = journal.read(kept.root)
