@@ -113,8 +113,9 @@ PLACES = {
         },
     ),
     "comparison": Place(
-        CompareScreen, ("space", "space", "c"), "compare  2 runs",
-        {"down,j,G,end": ANY, "up,k,g,home": Try((), way=("j", "j")), "y": Try((), copied="lowest loss"),
+        CompareScreen, ("space", "space", "c"), "metric 1 of 2",
+        {"down,j,ctrl+d,G,end": ANY, "up,k,ctrl+u,g,home": Try((), way=("j", "j")), "y": Try((), copied="lowest loss"),
+         "m,M": seen("metric 2 of 2"), "o": seen("log scale +metric"),
          "escape": gone("compare  2 runs")},
         size=SMALL,
     ),

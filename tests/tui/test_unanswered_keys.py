@@ -51,7 +51,7 @@ async def test_each_key_of_the_list_that_can_do_nothing_says_why(play: Play, roo
             ("c", "mark two runs with ␣ first"),
             ("V", "type a filter with / first"),
             ("percent_sign", "a key for elsewhere: in the log"),
-            ("m", "a key for elsewhere: on the sheet, in a run's Loss"),
+            ("m", "a key for elsewhere: on the sheet, in the comparison, in a run's Loss"),
         ):
             await press(pilot, key)
             await until_shown(pilot, words)
