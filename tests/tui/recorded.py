@@ -128,7 +128,8 @@ def evened(line: str, pids: Sequence[int] = ()) -> str:
     for pattern, words in _EVENED:
         line = pattern.sub(lambda found, words=words: words[: len(found[0])].ljust(len(found[0])), line)
     for number, pid in enumerate(pids, 1):
-        line = _replaced(line, re.compile(rf"(?<!\d){pid}(?!\d)"), f"PID{number}")
+        # not in the middle of another number, such as a loss of 2.1600
+        line = _replaced(line, re.compile(rf"(?<![\d.,:-]){pid}(?!\d|[.,:-]\d)"), f"PID{number}")
     for pattern, words in _LOOSE:
         line = _replaced(line, pattern, words, is_right=words == _MEMORY)
     return line.rstrip()

@@ -44,8 +44,8 @@ def sheets(play: Play, root: Path) -> Callable[..., Any]:
         said = []
         async with play(root, size=TALL, command=command) as pilot:
             await press(pilot, "enter")
-            await until_shown(pilot, f"{counts[0]:04d}")
-            rows = [int(found) for found in re.findall(r"^▌?\s+(\d{4})  ", text_of(pilot.app), re.M)]
+            await until(pilot, lambda: set(counts) <= set(rows_of(pilot.app)), "the saves")
+            rows = rows_of(pilot.app)
             for count in counts:
                 await press(pilot, "g", *["j"] * rows.index(count), "r")
                 await until(pilot, lambda: any(one in text_of(pilot.app) for one in ANSWERS), "the answer")
@@ -56,6 +56,11 @@ def sheets(play: Play, root: Path) -> Callable[..., Any]:
         return said
 
     return look
+
+
+def rows_of(app: Any) -> list[int]:
+    """The counts of the saves that the page lists, from the first row on."""
+    return [int(found) for found in re.findall(r"^▌?\s+(\d{4})  ", text_of(app), re.M)]
 
 
 def one_line(app: Any) -> str:
