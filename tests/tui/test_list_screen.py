@@ -24,7 +24,7 @@ from lavender_tui.tui.widgets.line_table import Cell
 from lavender_tui.tui.widgets.run_table import KNOWN, RunTable
 from lavender_tui.tui.widgets.top_bar import count_choices
 from tests.tui import runs
-from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, quiet, text_of, until, until_shown
 
 FAILED, AGAIN = "run-2026-04-24_18-53-41", "run-2026-04-25_09-12-07"
 
@@ -268,20 +268,20 @@ async def test_only_changed_lines_are_drawn_again() -> None:
         table = pilot.app.query_one(_Counting)
         rows = [ListRow(_run(number)) for number in range(10_000)]
         table.set_rows(rows, View())
-        await pilot.pause()
+        await quiet(pilot)
         assert 30 <= table.drawn <= 60
         table.drawn = 0
         rows[5] = ListRow(_run(5, 7.0))
         table.set_rows(list(rows), View())
-        await pilot.pause()
+        await quiet(pilot)
         assert table.drawn == 1
         table.drawn = 0
         rows[9_000] = ListRow(_run(9_000, 7.0))
         table.set_rows(list(rows), View())
-        await pilot.pause()
+        await quiet(pilot)
         assert table.drawn == 0, "a row that is not on the screen costs nothing"
         await pilot.press("j")
-        await pilot.pause()
+        await quiet(pilot)
         assert table.drawn == 2, "the line the cursor left and the one it came to"
 
 
@@ -304,13 +304,13 @@ async def test_of_a_line_that_stays_only_the_changed_cells_are_painted() -> None
         table = pilot.app.query_one(Watched)
         rows = [ListRow(_run(number)) for number in range(100)]
         table.set_rows(rows, View())
-        await pilot.pause()
+        await quiet(pilot)
         lines = [table.render_line(y).text for y in range(table.size.height)]
         painted.clear()
         rows[5] = rows[5]._replace(run=replace(rows[5].run, pid=4711))
         table.set_rows(list(rows), View())
         (cell,) = painted
-        await pilot.pause()
+        await quiet(pilot)
         after = [table.render_line(y).text for y in range(table.size.height)]
         assert [at for at, one in enumerate(lines) if one != after[at]] == [6]
         assert cell[1:] == (6, 7) and after[6][cell[0] : cell[0] + 7] == "   4711"
@@ -321,12 +321,12 @@ async def test_ten_thousand_rows_scroll() -> None:
         table = pilot.app.query_one(_Counting)
         table.set_rows([ListRow(_run(number)) for number in range(10_000)], View())
         await pilot.press("G")
-        await pilot.pause()
+        await quiet(pilot)
         assert table.cursor_key == "/r/run-09999"
         assert table.scroll_offset.y == 10_000 + 1 - table.size.height
         assert table.cells(9_999)["name"] == Cell("run-09999", elide="middle", lead="  ")
         await pilot.press("g")
-        await pilot.pause()
+        await quiet(pilot)
         assert table.scroll_offset.y == 0
 
 

@@ -24,7 +24,7 @@ from lavender_tui.model.run import RunState
 from lavender_tui.tui.screens.log_of_run import is_stop_of_torchrun
 from lavender_tui.tui.widgets.log_view import LogView
 from tests.model.build import run
-from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until, until_shown
+from tests.tui.conftest import SMALL, Play, lines_of, press, quiet, text_of, until, until_shown
 
 FAILED = "run-2026-04-24_18-53-41"
 TORCHRUN = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15"
@@ -236,11 +236,11 @@ async def test_the_same_line_stays_on_top_when_wrapping_changes() -> None:
         view = pilot.app.query_one(LogView)
         fresh = pages(*(f"{number} " + "x" * (number % 7) * 30 for number in range(200)))
         view.put(fresh, fresh[0].end, 0)
-        await pilot.pause()
+        await quiet(pilot)
         view.go_to(fresh[0].rows[50].offset)
         for wanted in (True, False):
             view.wrap(wanted)
-            await pilot.pause()
+            await quiet(pilot)
             assert view.render_line(0).text.split()[0] == "50"
 
 
