@@ -10,11 +10,10 @@ import json
 import os
 import re
 import signal
-import stat
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from lavender_tui.launch.files import LOG, RANKS, read_document
+from lavender_tui.launch.files import LOG, RANKS, open_regular, read_document
 from lavender_tui.model.failure import Failure
 
 TAIL_BYTES = 256 * 1024
@@ -467,14 +466,11 @@ def _ending(path: str, *, skip_launcher: bool, last_lines: int = 0) -> tuple[str
 
 def _tail(path: str, size: int = TAIL_BYTES) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_regular(path)
     except OSError:
         return ""
     with open(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return ""
-        file.seek(max(0, facts.st_size - size))
+        file.seek(max(0, os.fstat(descriptor).st_size - size))
         return file.read(size).decode("utf-8", "replace")
 
 

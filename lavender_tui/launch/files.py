@@ -96,6 +96,15 @@ def encode(document: dict[str, Any]) -> bytes:
     return json.dumps(document, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
 
+def open_regular(path: str) -> int:
+    """The descriptor of a regular file, to be read: a fifo would hang us, a device never end. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file", path)
+    return descriptor
+
+
 def read_document(path: str, *, most_bytes: int = LARGEST_BYTES) -> tuple[dict[str, Any] | None, str | None]:
     """(the JSON object at `path`, None), or (None, why not); (None, None) where there is no such file. Never raises."""
     try:

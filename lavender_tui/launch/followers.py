@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch import journal
-from lavender_tui.launch.files import LOG
+from lavender_tui.launch.files import LOG, open_regular
 from lavender_tui.launch.living import is_alive, members
 from lavender_tui.launch.record import LaunchRecord, end_facts, read_launch, this_machine
 from lavender_tui.model.run import EndFacts, started_at_from_name
@@ -118,7 +118,7 @@ def steps_of(path: str) -> int:
 
 def _steps(path: str) -> Iterator[int]:
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             for line in itertools.islice(iter(lambda: file.readline(_MOST_LINE_BYTES), b""), 2 * _MOST_LINES):
                 try:
                     values = json.loads(line)

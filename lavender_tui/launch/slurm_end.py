@@ -22,7 +22,7 @@ if __name__ == "__main__":  # by its path: the package isn't on the interpreter'
 
 from lavender_tui.checkpoints.names import is_checkpoint_name
 from lavender_tui.launch import cause
-from lavender_tui.launch.files import EXIT, STOP, encode, read_document, write_atomically
+from lavender_tui.launch.files import EXIT, STOP, encode, open_regular, read_document, write_atomically
 from lavender_tui.launch.record import GOES_ON
 from lavender_tui.launch.slurm_state import query_environment, requeue_codes
 from lavender_tui.model.failure import Failure
@@ -128,7 +128,7 @@ def _has_saved(run_dir: str) -> bool:
 def _last_words(run_dir: str) -> dict[str, Any]:
     """What the training itself said of its end, in the last line of its metrics; empty where it said nothing."""
     try:
-        with open(os.path.join(run_dir, METRICS), "rb") as file:
+        with open(open_regular(os.path.join(run_dir, METRICS)), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
             last = file.read().splitlines()[-1:]
         said = json.loads(last[0]) if last else None

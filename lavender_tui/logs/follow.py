@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lavender_tui.launch.files import open_regular
 from lavender_tui.logs.pager import PAGE, Pager
 from lavender_tui.model.log_text import Row, bar_of, fold, is_repainted, prefix_of
 
@@ -115,7 +116,7 @@ class Follower:
 
     def _open(self) -> None:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_regular(self.path)
         except OSError:
             self._is_first = False  # whatever appears later is new from its first byte
             return
@@ -158,7 +159,7 @@ class Follower:
             return self.rest()
         self._older = inode
         found: list[bytes] = []
-        with open(older, "rb") as file:
+        with open(open_regular(older), "rb") as file:
             length = os.fstat(file.fileno()).st_size
             if length < self._offset:
                 self._offset -= length

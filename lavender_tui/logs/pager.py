@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from lavender_tui.launch.files import open_regular
 from lavender_tui.model import log_text
 from lavender_tui.model.log_text import Row
 
@@ -56,12 +56,8 @@ class Pager:
     def __init__(self, path: str) -> None:
         """Raises OSError where the file can't be read or is no regular file."""
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        facts = os.fstat(self._descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            os.close(self._descriptor)
-            raise OSError(f"{path}: no regular file")
-        self.size = facts.st_size
+        self._descriptor = open_regular(path)
+        self.size = os.fstat(self._descriptor).st_size
         self._end = self.read(max(0, self.size - _CHECKED), _CHECKED)
         self._is_gone = False
         self.first = self._begin() // PAGE

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from lavender_tui.errors import AlreadyRunning, LaunchFailed
 from lavender_tui.launch import journal, keepers
 from lavender_tui.launch.environment import outside_of_runs
+from lavender_tui.launch.files import open_regular
 from lavender_tui.model.text import clean
 from lavender_tui.resume.keeper import Limits
 
@@ -67,7 +68,7 @@ def _open_log(directory: str, path: str) -> int:
         os.makedirs(directory, exist_ok=True)
         if os.path.lexists(path) and os.path.getsize(path) > _LOG_BYTES:
             os.replace(path, f"{path}.1")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(path, flags, 0o644)
     except OSError as error:
         raise LaunchFailed(f"the keeper's log can't be written ({error.strerror or error})", where=path) from error
@@ -100,7 +101,7 @@ def _raise_unless_done(code: int, run_dir: str, told: str) -> None:
 def _told(log: str, begun_at: int) -> str:
     """Its last line, without who says it."""
     try:
-        with open(log, "rb") as file:
+        with open(open_regular(log), "rb") as file:
             file.seek(begun_at)
             lines = file.read(64 * _TOLD_BYTES)[-_TOLD_BYTES:].decode("utf-8", "replace").strip().splitlines()
     except OSError:

@@ -12,6 +12,7 @@ from lavender_tui.checkpoints.names import own_rank
 from lavender_tui.checkpoints.states import FoundState
 from lavender_tui.checkpoints.words import to_plain
 from lavender_tui.errors import BadState, LavenderError, NotFound, UsageError
+from lavender_tui.launch.files import open_regular
 from lavender_tui.launch.record import write_atomically
 from lavender_tui.model.plan import Verdict
 from lavender_tui.model.rank_state import SaveFacts, StateSet, examine, owners_merge
@@ -105,7 +106,7 @@ def _value(path: str) -> Any:
     if not path.endswith(".json"):
         return checkpoints.read_tree(path).value
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             raw = file.read(_LONGEST_JSON + 1)
         if len(raw) > _LONGEST_JSON:
             raise BadState(f"more than {_LONGEST_JSON >> 20} MiB is no rank state", where=path)

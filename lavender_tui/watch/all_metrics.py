@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO, TypeGuard
 
+from lavender_tui.launch.files import open_regular
 from lavender_tui.model.series import decimate
 from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME
 
@@ -40,7 +41,7 @@ class Reader:
     def read(self, is_cancelled: Callable[[], bool] = lambda: False) -> dict[str, list[tuple[float, float]]]:
         """Every metric as it stands now; where `is_cancelled` comes true, what was read until then."""
         try:
-            with open(f"{self.run_dir}/{METRICS_NAME}", "rb") as file:
+            with open(open_regular(f"{self.run_dir}/{METRICS_NAME}"), "rb") as file:
                 self._begin(os.fstat(file.fileno()))
                 file.seek(self._at)
                 self._read_on(file, is_cancelled)

@@ -8,6 +8,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from lavender_tui.launch.files import open_regular
 from lavender_tui.model.continuity import FEW
 from lavender_tui.model.run import LossPoint
 from lavender_tui.watch.step_clock import StepClock
@@ -55,7 +56,7 @@ class MetricsTail:
     def read(self, budget_bytes: int = 8 << 20) -> bool:
         """Read at most about `budget_bytes` more; True if a point came or the file started anew. Never raises."""
         try:
-            with self._lock, open(self.path, "rb") as file:
+            with self._lock, open(open_regular(self.path), "rb") as file:
                 return self._read_open(file, budget_bytes)
         except OSError:
             self.is_behind = False

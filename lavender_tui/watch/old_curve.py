@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 
+from lavender_tui.launch.files import open_regular
 from lavender_tui.model.run import LossPoint
 from lavender_tui.watch.metrics import parse_line
 
@@ -20,14 +20,12 @@ def points_up_to(path: str, step: int | None, *, count: int = ENOUGH) -> tuple[L
     Empty where the file can't be read.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a fifo must not hang us
+        descriptor = open_regular(path)
     except (OSError, ValueError):
         return ()
     try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return ()
-        end = facts.st_size if step is None else _end_of(descriptor, step, facts.st_size)
+        size = os.fstat(descriptor).st_size
+        end = size if step is None else _end_of(descriptor, step, size)
         return _last(_points(descriptor, max(0, end - WINDOW_BYTES), end), step, count)
     except OSError:
         return ()

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lavender_tui.errors import LavenderError
+from lavender_tui.launch import slurm_end
+from lavender_tui.launch.followers import steps_of
+from lavender_tui.logs.follow import Follower
 from lavender_tui.model.run import LossPoint
+from lavender_tui.resume import merging
+from lavender_tui.watch.all_metrics import read_metrics
 from lavender_tui.watch.metrics import MAX_LINE_BYTES, MetricsTail, parse_line, thin
 
 
@@ -118,6 +126,30 @@ def test_a_vanished_file_leaves_nothing(path: Path):
     assert not tail.read()
     assert tail.points == ()
     assert not tail.is_behind
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "the loss": lambda path: MetricsTail(path).read(),
+    "every metric": lambda path: read_metrics(os.path.dirname(path)),
+    "the steps of a follower": steps_of,
+    "the end as it was said": lambda path: slurm_end._last_words(os.path.dirname(path)),
+    "a log's new lines": lambda path: Follower(path, _is_first=False).read(),
+    "a state to be merged": lambda path: value_of(path + ".json"),
+}
+
+
+def value_of(path: str) -> object:
+    with contextlib.suppress(LavenderError):
+        return merging._value(path)
+    return None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_fifo_in_the_place_of_a_file_hangs_nobody(path: Path, reader: str) -> None:
+    for one in (path, path.with_name(path.name + ".json")):
+        os.mkfifo(one)
+    assert not READERS[reader](str(path))
 
 
 def test_a_budget_is_kept_and_the_rest_comes_later(path: Path):
