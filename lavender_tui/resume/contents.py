@@ -9,12 +9,10 @@ from lavender_tui.checkpoints import read_tree
 from lavender_tui.checkpoints.floats import FLOATS
 from lavender_tui.checkpoints.named import MODEL, OPTIMIZER_KEYS, Named, named_tensors, sharded_names
 from lavender_tui.checkpoints.objects import Tensor
-from lavender_tui.checkpoints.scalars import plain
 from lavender_tui.errors import UnreadableFile
+from lavender_tui.resume.schedules import Schedule, saved_schedules
 
-_SCHEDULER_KEYS = ("scheduler_state_dict", "lr_scheduler_state_dict", "lr_scheduler", "scheduler", "lr_schedulers")
 _SCALER_KEYS = ("scaler", "scaler_state_dict", "grad_scaler", "grad_scaler_state_dict", "amp", "amp_scaler")
-_LENGTHS = ("T_max", "total_steps", "total_iters")
 # Buffers that modules keep in their state dict though no optimizer has them.
 _BUFFERS = (
     "running_mean", "running_var", "num_batches_tracked", "inv_freq", "freqs_cis", "freqs_cos", "freqs_sin",
@@ -53,11 +51,17 @@ class Contents:
     parameters: tuple[Named, ...]
     shapes: tuple[tuple[int, ...], ...]
     optimizer: Optimizer | None
-    scheduler_counter: int | None
-    scheduler_length: tuple[str, int] | None
-    falls_to_zero: bool  # a PolynomialLR: alone of those with a length it has a power
+    schedule_key: str | None  # under which the schedule is saved
+    schedules: tuple[Schedule, ...]
     has_scaler: bool
     sharded: tuple[str, ...] = ()
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The first that is over; else the first that has some way to go, else the first."""
+        going = (one for one in self.schedules if one.length is None or one.counter < one.length[1])
+        over = (one for one in self.schedules if one.is_over)
+        return next(over, None) or next(going, None) or next(iter(self.schedules), None)
 
 
 def read_contents(path: str) -> Contents | None:
@@ -69,17 +73,14 @@ def read_contents(path: str) -> Contents | None:
     model = [one for one in named_tensors(tree) if one.part == MODEL]
     once = list({_identity(one): one for one in model}.values())
     top = tree.value if type(tree.value) is dict else {}
-    scheduler = _first_dict(top, _SCHEDULER_KEYS)
+    schedule_key, schedules = saved_schedules(top)
     return Contents(
         names=tuple(one.name for one in model),
         parameters=tuple(one for one in once if _may_be_trained(one)),
         shapes=tuple(one.tensor.shape for one in once),
         optimizer=_optimizer(_first_dict(top, OPTIMIZER_KEYS)),
-        scheduler_counter=_whole(scheduler.get("last_epoch")),
-        scheduler_length=next(
-            ((key, length) for key in _LENGTHS if (length := _whole(scheduler.get(key))) is not None), None
-        ),
-        falls_to_zero="power" in scheduler,
+        schedule_key=schedule_key,
+        schedules=schedules,
         has_scaler=any(top.get(key) for key in _SCALER_KEYS),
         sharded=tuple(sharded_names(tree)),
     )
@@ -128,11 +129,6 @@ def _moment(state: Any) -> tuple[int, ...] | None:
     if type(state) is not dict:
         return None
     return next((state[key].shape for key in _MOMENTS if type(state.get(key)) is Tensor), None)
-
-
-def _whole(value: Any) -> int | None:
-    value = plain(value)
-    return value if type(value) is int else None
 
 
 def epochs_in(words: tuple[str, ...]) -> int | None:

@@ -7,7 +7,10 @@ from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy
 from lavender_tui.model.state_rules import passed, warn
 from lavender_tui.resume.contents import Contents, epochs_in
+from lavender_tui.resume.schedules import End, Schedule
 from lavender_tui.resume.situation import Situation
+
+ROUGHLY = 0.8  # of all steps: a warm-up before the schedule is none of its own
 
 
 def restore_checks(it: Situation, contents: Contents) -> list[Check]:
@@ -21,7 +24,7 @@ def _restores(it: Situation, contents: Contents) -> Check:
     given = {
         "model": one.has_model,
         "optimizer": one.has_optimizer,
-        "schedule": one.has_scheduler,
+        "schedule": _has_schedule(it, contents),
         "random state": one.has_rng,
         "loss scaler": contents.has_scaler,
     }
@@ -40,15 +43,20 @@ def _restores(it: Situation, contents: Contents) -> Check:
 
 def _costs(it: Situation, contents: Contents) -> list[str]:
     """What each missing part means that the training had, or is likely to have had."""
-    one, costs = it.checkpoint, []
-    if not one.has_scheduler and contents.optimizer is not None and contents.optimizer.had_scheduler:
+    one, costs, has_schedule = it.checkpoint, [], _has_schedule(it, contents)
+    if not has_schedule and contents.optimizer is not None and contents.optimizer.had_scheduler:
         costs.append("the learning rate followed a schedule, which was not saved: it starts anew or jumps")
-    elif not one.has_scheduler and _may_have_had_schedule(it, contents):
+    elif not has_schedule and _may_have_had_schedule(it, contents):
         rate = f" from {one.lr:g}" if one.lr is not None else ""
         costs.append(f"a schedule of the learning rate, if there was one, starts anew{rate}")
     if not one.has_rng:
         costs.append("dropout and augmentation draw other numbers, and a shuffle by the global generator another order")
     return costs
+
+
+def _has_schedule(it: Situation, contents: Contents) -> bool:
+    """Also under a key that no manager of ours reads: what a script saves it can give back."""
+    return it.checkpoint.has_scheduler or contents.schedule_key is not None
 
 
 def _may_have_had_schedule(it: Situation, contents: Contents) -> bool:
@@ -59,48 +67,52 @@ def _may_have_had_schedule(it: Situation, contents: Contents) -> bool:
 
 def _schedule(it: Situation, contents: Contents) -> list[Check]:
     """Where the schedule stands; and a counter that should count steps but holds the epoch."""
-    one, counter = it.checkpoint, contents.scheduler_counter
+    one, schedule = it.checkpoint, contents.schedule
     rate = f"learning rate {one.lr:g} in the optimizer" if one.lr is not None else ""
-    if counter is None:
+    if schedule is None:
         return []
-    length = contents.scheduler_length
-    said = f"the schedule stands at {text.count(counter)}"
+    length = schedule.length
+    said = f"the schedule stands at {text.count(schedule.counter)}"
     if length is not None:
         said += f" of {text.count(length[1])} ({length[0]})"
-    if _is_epoch_for_step(it, contents):
+    said += schedule.where
+    if not one.has_scheduler:
+        said += f"; it is saved as {contents.schedule_key}, which only the training script itself restores"
+    if _is_epoch_for_step(it, schedule):
         what = f"{said}, which is the epoch: a schedule that is as long as the training's steps was given its epochs"
         remedy = "step the schedule where it was stepped before, or set last_epoch to the number of steps"
         return [warn("checkpoint.schedule", what, rate, remedy)]
-    after = _after_its_end(contents)
+    after = _after_its_end(schedule)
     if after:
         remedy = f"load_state_dict brings the old {length[0]} back: set the longer one after it" if length else ""
         return [warn("checkpoint.schedule", f"{said}: {after}", rate, remedy)]
     return [passed("checkpoint.schedule", said, rate)]
 
 
-def _after_its_end(contents: Contents) -> str:
-    """What the next step of a schedule does that is over; "" where it isn't, or where it merely stays (LinearLR).
-
-    Measured with torch 2.13: CosineAnnealingLR is periodic, OneCycleLR raises, PolynomialLR stays at 0.
-    """
-    counter, length = contents.scheduler_counter, contents.scheduler_length
-    if counter is None or length is None or counter < length[1]:
+def _after_its_end(schedule: Schedule) -> str:
+    """What the next step of a schedule does that is over; "" where it isn't, or where it merely stays (LinearLR)."""
+    if not schedule.is_over or schedule.length is None:
         return ""
-    if length[0] == "T_max":
-        return (
-            "its learning rate climbs again from here" if counter == length[1] else "past its end it goes up and down"
-        )
-    if length[0] == "total_steps":
-        return "its next step raises a ValueError"
-    return "its learning rate stays at 0" if contents.falls_to_zero else ""
+    if schedule.end is End.SWINGS:
+        is_at_end = schedule.counter == schedule.length[1]
+        return "its learning rate climbs again from here" if is_at_end else "past its end it goes up and down"
+    return "its next step raises a ValueError" if schedule.end is End.RAISES else "its learning rate stays at 0"
 
 
-def _is_epoch_for_step(it: Situation, contents: Contents) -> bool:
-    """As far ahead as the epochs, and yet far longer than all epochs: then its length counts steps."""
-    one, counter, length = it.checkpoint, contents.scheduler_counter, contents.scheduler_length
-    if counter is None or length is None or one.epoch is None or one.epochs is None or one.step == counter:
+def _is_epoch_for_step(it: Situation, schedule: Schedule) -> bool:
+    """As far ahead as the epochs, and yet as long as all steps of the training: then its length counts steps.
+
+    One that is merely longer than the epochs may be so on purpose; and within the first epoch, where gradients are
+    accumulated, one step of the optimizer may be all there was.
+    """
+    one, counter, length = it.checkpoint, schedule.counter, schedule.length
+    if length is None or schedule.where or not one.epoch or one.epochs is None or not one.step or one.step == counter:
         return False
-    return one.epoch > 0 and counter in (one.epoch, one.epoch - 1) and length[1] > 2 * one.epochs
+    if one.epoch < 2 and not one.epoch_complete:
+        return False
+    steps = one.step * one.epochs // one.epoch  # of the whole training, at least
+    is_long = length[1] > 2 * one.epochs and length[1] >= steps * ROUGHLY
+    return counter in (one.epoch, one.epoch - 1) and is_long
 
 
 def _epochs(it: Situation, contents: Contents) -> list[Check]:
@@ -110,7 +122,7 @@ def _epochs(it: Situation, contents: Contents) -> list[Check]:
     wanted = epochs_in(parse(it.command.argv).script)
     if wanted is None or wanted == it.checkpoint.epochs:
         return []
-    length = contents.scheduler_length
+    length = contents.schedule.length if contents.schedule is not None else None
     shown = f" ({length[0]} {text.count(length[1])} in the checkpoint)" if length else ""
     what = f"the command asks for {wanted} epochs, the checkpoint is of a training over {it.checkpoint.epochs}"
     cost = f"a schedule of fixed length{shown} would be too short or too long, or jump"
