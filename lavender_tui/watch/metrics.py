@@ -155,8 +155,10 @@ def parse_record(line: bytes) -> dict[str, Any] | None:
 
 
 def point_of(record: dict[str, Any]) -> LossPoint | None:
-    """None where it has no whole step. NaN and infinity become loss None."""
+    """None where it has no whole step, which may be written as 5.0. NaN and infinity become loss None."""
     step = next((record[key] for key in _STEP_KEYS if key in record), None)
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)
     if isinstance(step, bool) or not isinstance(step, int) or not -(2**63) <= step < 2**63:
         return None
     name = _loss_name(record)
