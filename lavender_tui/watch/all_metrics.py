@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, BinaryIO, TypeGuard
 
 from lavender_tui.launch.files import open_regular
+from lavender_tui.model.proof import Begin, read_begin
 from lavender_tui.model.series import decimate
-from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME
+from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME, outlasts, parse_record
 
 MOST_METRICS = 200
 MOST_POINTS = 4_000  # of each; above that they are thinned, extremes stay
 MOST_BYTES = 64 << 20  # from the end of the file: 10 s of reading
 _LINES_AT_ONCE = 200
+_MOST_OWN = 4_096  # lines that workers may have logged before they tell where they began
 _NO_METRICS = frozenset({"step", "global_step", "time", "at", "timestamp"})
 
 
@@ -25,7 +27,7 @@ def read_metrics(run_dir: str) -> dict[str, list[tuple[float, float]]]:
     """Metric → its (step, value) points in order of steps, loss and learning rate first. Never raises.
 
     Values that are no finite number, and lines that are no JSON object with a step, are left out. Where a step was
-    logged twice, after a restart, the later one counts.
+    logged twice, after a restart, the later one counts; what workers that began again forgot is none of it.
     """
     return Reader(run_dir).read()
 
@@ -36,6 +38,8 @@ class Reader:
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
         self._found: dict[str, dict[float, float]] = {}
+        self._recent: deque[tuple[float, tuple[str, ...]]] = deque(maxlen=_MOST_OWN)  # the last lines: step, metrics
+        self._has_begun = False
         self._inode, self._at = 0, 0
 
     def read(self, is_cancelled: Callable[[], bool] = lambda: False) -> dict[str, list[tuple[float, float]]]:
@@ -55,6 +59,8 @@ class Reader:
         if facts.st_ino != self._inode or facts.st_size < self._at:
             self._inode, self._at = facts.st_ino, max(0, facts.st_size - MOST_BYTES)
             self._found.clear()
+            self._recent.clear()
+            self._has_begun = self._at > 0  # further up than anybody reads
 
     def _read_on(self, file: BinaryIO, is_cancelled: Callable[[], bool]) -> None:
         """Line by line. A last line without its end counts as far as it can be read, and is read again."""
@@ -62,33 +68,45 @@ class Reader:
             line = file.readline(MAX_LINE_BYTES)
             if not line or (number % _LINES_AT_ONCE == 0 and is_cancelled()):
                 break
-            _take(line, self._found)
-            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+            is_torn = not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES
+            self._take(line, is_torn)
+            if is_torn:
                 break
             self._at += len(line)
             if number % _LINES_AT_ONCE == 0:
                 time.sleep(0)  # whoever handles keys comes first
 
+    def _take(self, line: bytes, is_torn: bool) -> None:
+        record = parse_record(line)
+        if record is None:
+            return
+        step = record.get("step", record.get("global_step"))
+        if not _is_number(step):
+            if not is_torn and step is None and (begin := read_begin(record)) is not None:
+                self._begin_again(begin)
+            return
+        told = tuple(name for name, value in record.items() if name not in _NO_METRICS and _is_number(value))
+        for name in told:
+            if name not in self._found and len(self._found) >= MOST_METRICS:
+                continue
+            points = self._found.setdefault(name, {})
+            points[float(step)] = float(record[name])
+            if len(points) > 4 * MOST_POINTS:
+                self._found[name] = dict(_thinned(points))
+        if not is_torn:
+            self._recent.append((float(step), told))
 
-def _take(line: bytes, found: dict[str, dict[float, float]]) -> None:
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(record, dict):
-        return
-    step = record.get("step", record.get("global_step"))
-    if not _is_number(step):
-        return
-    for name, value in record.items():
-        if name in _NO_METRICS or not _is_number(value):
-            continue
-        if name not in found and len(found) >= MOST_METRICS:
-            continue
-        points = found.setdefault(name, {})
-        points[float(step)] = float(value)
-        if len(points) > 4 * MOST_POINTS:
-            found[name] = dict(_thinned(points))
+    def _begin_again(self, begin: Begin) -> None:
+        """As `MetricsTail`: all but the last `logged` lines are of workers before these."""
+        has_begun, self._has_begun = self._has_begun, True
+        if not has_begun or begin.logged > len(self._recent):
+            return
+        lines = list(self._recent)[len(self._recent) - begin.logged :]
+        own = {(name, step) for step, told in lines for name in told}
+        for name, points in self._found.items():
+            self._found[name] = {
+                step: value for step, value in points.items() if outlasts(step, begin) or (name, step) in own
+            }
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:

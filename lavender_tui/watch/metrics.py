@@ -117,9 +117,8 @@ class MetricsTail:
         self.clock.begin()
         if self.begin is not None:  # started again: its own points are the last `logged` ones
             own = self._points[-begin.logged :] if begin.logged else []
-            if begin.at_step is not None:
-                kept = self._points[: len(self._points) - len(own)]
-                self._points = [point for point in kept if point.step <= begin.at_step] + own
+            kept = self._points[: len(self._points) - len(own)]
+            self._points = [point for point in kept if outlasts(point.step, begin)] + own
             if self._is_own(begin.checkpoint):
                 return
             self.first = tuple(point for point in own if _tells_loss(point))[:FEW]
@@ -137,6 +136,11 @@ class MetricsTail:
         self._offset = self.bad_lines = 0
         self._skipping, self.clock = False, StepClock()
         return had
+
+
+def outlasts(step: float, begin: Begin) -> bool:
+    """Workers that began again forget what came after the place that they began at."""
+    return begin.at_step is None or step <= begin.at_step
 
 
 def parse_line(line: bytes) -> LossPoint | None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from lavender_tui.watch.all_metrics import MOST_METRICS, MOST_POINTS, Reader, read_metrics
+from lavender_tui.watch.metrics import MetricsTail
 
 
 def test_every_number_is_a_metric_loss_first(tmp_path: Path) -> None:
@@ -49,3 +50,21 @@ def test_what_was_read_is_not_read_anew(tmp_path: Path) -> None:
     path.write_text('{"step": 5, "loss": 1.0}\n')
     assert reader.read() == {"loss": [(5.0, 1.0)]}, "a shorter file is another one"
     assert reader.read(lambda: True) == {"loss": [(5.0, 1.0)]}
+
+
+def test_what_workers_that_began_again_forgot_is_no_metric(tmp_path: Path) -> None:
+    def log(*records: dict[str, object]) -> None:
+        with (tmp_path / "metrics.jsonl").open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+
+    log({"step": 1, "gain": 1.0, "val_loss": 1.0}, {"event": "begin", "at_step": 0, "logged": 1})
+    log(*({"step": step, "gain": 1.0, "val_loss": 1.0} for step in range(2, 101)))
+    reader, tail = Reader(str(tmp_path)), MetricsTail(str(tmp_path / "metrics.jsonl"))
+    assert len(reader.read()["gain"]) == 100, "the first begin forgets nothing"
+    log({"step": 51, "gain": 2.0}, {"event": "begin", "at_step": 50, "logged": 1})
+    log(*({"step": step, "gain": 2.0} for step in range(52, 61)))
+    tail.read()
+    for found in (reader.read(), read_metrics(str(tmp_path))):
+        assert found["gain"] == [(float(step), 1.0 if step <= 50 else 2.0) for step in range(1, 61)]
+        assert [step for step, _ in found["gain"]] == [point.step for point in tail.points]
+        assert found["val_loss"][-1][0] == 50, "its own lines tell none yet"
