@@ -105,36 +105,40 @@ def _lowest(run: Run) -> str:
 
 
 def _at_the_same_steps(runs: Sequence[Run], metrics: Sequence[Metrics], metric: str) -> Section:
-    """What each had at steps that all of them reached, the last common one included."""
-    curves, unit = curves_of(runs, metrics, metric), runs[0].losses_by if metric == LOSS else "step"
+    """What each had at steps that all who have any of it reached, the last common one included."""
+    curves = curves_of(runs, metrics, metric)
+    units = {run.losses_by if metric == LOSS else "step" for run, curve in zip(runs, curves, strict=True) if curve}
+    unit = min(units, default="step")
     title = f"{text.clean(metric, 40)} at the same {unit}"
-    if (metric == LOSS and len({run.losses_by for run in runs}) > 1) or not all(curves):
+    there = [curve for curve in curves if curve]
+    if len(units) > 1 or len(there) < 2:
         return Section(title=title, lines=())
     lines = [
-        Line(name=f"{unit} {step:,}", values=tuple(_shown(metric, value_at(curve, step)) for curve in curves))
-        for step in common_steps(curves)
+        Line(name=f"{unit} {step:,}", values=tuple(_at(metric, curve, step) for curve in curves))
+        for step in common_steps(there)
     ]
     return Section(title=title, lines=tuple(lines))
 
 
 def _at_one_step(runs: Sequence[Run], metrics: Sequence[Metrics]) -> Section:
-    """What they logged besides the loss, at the last step that each of them reached."""
+    """What they logged besides the loss, at the last step that each of them reached that logged anything."""
     ends = [max((points[-1][0] for points in one.values() if points), default=None) for one in metrics]
     reached = [end for end in ends if end is not None]
-    if len(reached) < len(runs):
+    if not reached:
         return Section(title="metrics", lines=())
     step = min(reached)
     lines = []
     for name in metric_names(metrics):
-        curves = [one.get(name, ()) for one in metrics]
-        values = tuple(_shown(name, value_at(curve, step)) if curve else "" for curve in curves)
+        values = tuple(_at(name, one.get(name, ()), step) for one in metrics)
         if any(values) and name != LOSS:
             lines.append(Line(name=text.clean(name, 80), values=values))
     return Section(title=f"metrics at step {step:,.0f}", lines=tuple(lines))
 
 
-def _shown(metric: str, value: float | None) -> str:
-    if metric == LOSS:
+def _at(metric: str, curve: Points, step: float) -> str:
+    """The value there in words; "" where there is no curve."""
+    value = value_at(curve, step)
+    if metric == LOSS and curve:
         return text.loss(value)
     return "" if value is None else f"{value:.6g}"
 

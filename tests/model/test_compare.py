@@ -60,7 +60,16 @@ def test_all_that_was_logged_is_compared_at_the_last_step_that_both_reached() ->
     chosen = {one.title: one for one in compare((ONE, OTHER), logged, "lr")}["lr at the same step"]
     assert (chosen.lines[0].name, chosen.lines[0].values) == ("step 50", ("0.0003", "0.0001"))
     assert not [one for one in compare((ONE, OTHER), logged, "mfu") if one.title.startswith("mfu")]
-    assert not [one for one in compare((ONE, OTHER), (logged[0], {})) if one.title.startswith("metrics")]
+    assert not [one for one in compare((ONE, OTHER), ({}, {})) if one.title.startswith("metrics")]
+
+
+def test_a_run_that_logged_nothing_takes_nothing_from_the_others() -> None:
+    logged = ({"lr": [(0.0, 3e-4), (200.0, 1e-4)]}, {}, {"lr": [(0.0, 5e-4), (400.0, 2e-4)]})
+    found = {one.title: one for one in compare((ONE, run("empty"), OTHER), logged, "lr")}
+    assert {line.name: line.values for line in found["metrics at step 200"].lines} == {"lr": ("0.0001", "", "0.0005")}
+    assert found["lr at the same step"].lines[-1].values == ("0.0001", "", "0.0005")
+    losses = {one.title: one for one in compare((ONE, run("empty"), OTHER))}["loss at the same step"]
+    assert losses.lines[0].values == ("4.0000", "", "3.5000")
 
 
 def test_curves_without_a_common_step_or_in_other_units_are_not_compared() -> None:
