@@ -376,8 +376,8 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         if _stands_nowhere():
             say("the current directory was deleted. Change to one that exists, then try again")
-        elif error.filename is None and error.errno == errno.ENOSPC:
-            say("the output can't be written: its disk is full. Make room, or let it go elsewhere")
+        elif error.filename is None and error.errno in (errno.ENOSPC, errno.EBADF):
+            return _unwritten(error)
         else:
             say(f"{error.filename or 'input or output'}: {error.strerror or error}")
         return 1
@@ -387,6 +387,29 @@ def _without_reader() -> int:
     """Let what is still buffered go nowhere: Python would complain while flushing at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _unwritten(error: OSError) -> int:
+    """The output went nowhere, and neither will the rest of it."""
+    if error.errno == errno.ENOSPC:
+        say("the output can't be written: its disk is full. Make room, or let it go elsewhere")
+    elif error.errno == errno.EBADF:
+        say("the output can't be written: stdout is closed. Let it go somewhere, such as to /dev/null")
+    else:
+        say(f"the output can't be written: {error.strerror or error}")
+    _without_reader()
+    return 1
+
+
+def _written(code: int) -> int:
+    """The exit code, once what is still buffered is written: at exit Python itself would complain."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _without_reader()
+    except OSError as error:
+        return code or _unwritten(error)
+    return code
 
 
 def _stands_nowhere() -> bool:
@@ -406,9 +429,32 @@ def say(message: str) -> None:
 
 def main() -> None:
     """The console script."""
+    _stand_in_for_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # Under the C locale, or with odd names, printing must degrade to escapes instead of raising.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(_written(run(sys.argv[1:])))
+
+
+def _stand_in_for_closed_streams() -> None:
+    """Python has None for a stream that was closed (`>&-`), and the next file that is opened would get its number.
+
+    What goes to such a stdout is an error, told as any other; such a stderr hears nothing.
+    """
+    if sys.stdout is None:
+        _take(1, os.O_RDONLY)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        _take(2, os.O_WRONLY)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def _take(number: int, flags: int) -> None:
+    nowhere = os.open(os.devnull, flags)
+    if nowhere == number:
+        os.set_inheritable(number, True)
+    else:
+        os.dup2(nowhere, number)
+        os.close(nowhere)

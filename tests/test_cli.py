@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from lavender_tui.cli import split_command
 from lavender_tui.commands.export import shown
@@ -159,6 +160,42 @@ def test_a_narrow_terminal_gets_the_columns_that_fit_and_a_pipe_all(tmp_path: Pa
     assert piped[0].split() == wide[0].split()
 
 
+def test_no_line_is_wider_than_the_terminal_and_a_long_name_loses_its_middle(tmp_path: Path) -> None:
+    long = "run-" + "ümläut-" * 20 + "数据集-the-end"
+    save(str(tmp_path / "run-2026-04-24_18-53-41"))
+    save(str(tmp_path / long))
+    heads = {}
+    for columns in (100, 80, 60, 40, 30):
+        head, *lines = on_a_terminal("stdout", "ls", str(tmp_path), COLUMNS=str(columns)).splitlines()
+        assert max(map(cell_len, (head, *lines))) <= columns
+        assert all("…" in line and cell_len(line.split()[0]) >= 12 for line in lines if "end " in line)
+        assert sum("end " in line for line in lines) == 1
+        heads[columns] = head.split()
+    assert {"STATE", "EPOCH", "SAVES", "LOSS", "SAVED"} <= set(heads[60])
+    assert "EPOCH" not in heads[40] and {"STATE", "LOSS", "SAVED"} <= set(heads[40])
+    assert heads[30][:2] == ["RUN", "STATE"]
+    assert long in lavender("ls", str(tmp_path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "shown", "after"),
+    [
+        ([23, 7, 5, 5], 46, [0, 1, 2, 3], [23, 7, 5, 5]),
+        ([23, 7, 5, 5], 45, [0, 1, 3], [23, 7, 5, 5]),
+        ([200, 7, 5, 5], 60, [0, 1, 2, 3], [37, 7, 5, 5]),
+        ([23, 60, 5, 5], 50, [0, 1, 3], [20, 21, 5, 5]),
+        ([23, 60, 5, 5], 30, [0, 1], [14, 14, 5, 5]),
+        ([23, 60, 5, 5], 20, [0], [20, 60, 5, 5]),
+        ([9, 7, 5, 5], 10, [0], [9, 7, 5, 5]),
+    ],
+)
+def test_the_columns_that_fit(widths: list[int], room: int, shown: list[int], after: list[int]) -> None:
+    from lavender_tui.commands.printing import Narrow
+
+    assert Narrow(spare=(2,), cut=(0, 1), last=(3, 1)).fit(widths, room) == shown
+    assert [widths[at] for at in shown] == [after[at] for at in shown]
+
+
 def test_a_refused_resume_ends_with_what_where_and_what_to_do(tmp_path: Path) -> None:
     run = tmp_path / "run-2026-04-24_18-53-41"
     run.mkdir()
@@ -267,6 +304,29 @@ def test_a_full_disk_behind_the_output_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "disk is full" in done.stderr
     where = lavender("export", str(tmp_path), "-o", str(tmp_path / "no" / "such" / "x.json"))
     assert where.returncode == 1 and "no/such/x.json: the export can't be written" in where.stderr
+
+
+@pytest.mark.parametrize("words", [("ls",), ("ls", "--json"), (), ("export",), ("--version",)])
+def test_a_closed_stdout_is_one_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    save(str(tmp_path / "run-2026-04-24_18-53-41"))
+    done = shell(f"{' '.join(words)} >&-" if words == ("--version",) else f"{' '.join((*words, str(tmp_path)))} >&-")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "stdout is closed" in done.stderr
+
+
+def test_closed_streams_cost_nothing_where_nothing_is_said(tmp_path: Path) -> None:
+    run = tmp_path / "run-2026-04-24_18-53-41"
+    save(str(run))
+    told = shell(f"stop {run} >&-")
+    assert told.returncode == 102 and "stdout" not in told.stderr
+    told = shell(f"ls {tmp_path} --json 2>&-")
+    assert told.returncode == 0 and json.loads(told.stdout)[0]["path"] == str(run)
+    told = shell(f"resume {run} -- {sys.executable} no.py 2>&-")
+    assert (told.returncode, told.stdout) == (1, "")
+
+
+def shell(words: str) -> subprocess.CompletedProcess[str]:
+    line = f"{sys.executable} -m lavender_tui {words}"
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
 
 
 def test_a_plain_locale_prints_without_a_fault(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from lavender_tui.commands import places
-from lavender_tui.commands.printing import put_json, put_table, say
+from lavender_tui.commands.printing import Narrow, put_json, put_table, say
 from lavender_tui.model import text
 from lavender_tui.model.ending import stopping_words
 from lavender_tui.model.export import run_documents
@@ -16,7 +16,7 @@ from lavender_tui.model.series import trend
 
 HEAD = ("RUN", "STATE", "STAGE", "EPOCH", "SAVES", "LOSS", "TREND", "SAVED", "LEFT", "WORLD", "PID")
 RIGHT = (4, 5, 7, 8, 9, 10)
-SPARE = (6, 8, 2, 10, 9)  # what a narrow terminal can do without, the least first
+NARROW = Narrow(spare=(6, 8, 2, 10, 9), cut=(0, 1), last=(3, 4, 7, 5, 1))
 
 
 def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> int:
@@ -35,7 +35,7 @@ def run(roots: Sequence[str], *, plain: bool = False, as_json: bool = False) -> 
         for one in runs:
             print(sentences(one, now))
         return 0
-    put_table(HEAD, [row(one, now) for one in runs], right=RIGHT, spare=SPARE)
+    put_table(HEAD, [row(one, now) for one in runs], right=RIGHT, narrow=NARROW)
     for one in runs:
         if one.keeper is not None:
             say(f"{one.title}: {kept_words(one.keeper, now)}")

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +15,7 @@ from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Proposal, Verdict
 
 _GAP = "  "  # between two columns
+_USUAL, _LEAST = 24, 12  # cells of one that may be cut: of most runs' names, and what always stays
 MARKS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
 
 
@@ -33,25 +35,69 @@ def put_line(document: Any) -> None:
 
 
 def put_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), spare: Sequence[int] = ()
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), narrow: Narrow | None = None
 ) -> None:
-    """Aligned columns; those of `right` are right-aligned. Nothing is cut, but a terminal that is too narrow lacks the
-    columns of `spare`, as many as needed, the first of them first; a pipe gets all."""
+    """Aligned columns; those of `right` are right-aligned. `narrow` makes them fit a terminal; a pipe gets all."""
     from rich.cells import cell_len
 
     widths = [max([cell_len(title), *(cell_len(row[at]) for row in rows)]) for at, title in enumerate(head)]
     shown = list(range(len(head)))
-    if spare and sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns
-        for at in spare:
-            if sum(widths[one] for one in shown) + len(_GAP) * (len(shown) - 1) > room:
-                shown.remove(at)
+    if narrow is not None and sys.stdout.isatty():
+        shown = narrow.fit(widths, shutil.get_terminal_size().columns)
     for row in (head, *rows):
         cells = []
         for at in shown:
-            gap = " " * (widths[at] - cell_len(row[at]))
-            cells.append(gap + row[at] if at in right else row[at] + gap)
+            cell = row[at] if cell_len(row[at]) <= widths[at] else _without_its_middle(row[at], widths[at])
+            gap = " " * (widths[at] - cell_len(cell))
+            cells.append(gap + cell if at in right else cell + gap)
         print(_GAP.join(cells).rstrip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrow:
+    """What a table on a narrow terminal does without, by the columns' numbers.
+
+    The columns of `spare` go first, as many as needed, in their order; then the cells of `cut` lose their middle, where
+    they are longer than usual even before that; and last the columns of `last` go, in their order.
+    """
+
+    spare: Sequence[int]
+    cut: Sequence[int]
+    last: Sequence[int]
+
+    def fit(self, widths: list[int], room: int) -> list[int]:
+        """The columns that are shown; `widths` become theirs."""
+        shown = list(range(len(widths)))
+        for columns, most in ((self.spare, _USUAL), (self.last, _LEAST)):
+            for at in columns:
+                if _total([min(widths[one], most) if one in self.cut else widths[one] for one in shown]) > room:
+                    shown.remove(at)
+        while (over := _total([widths[one] for one in shown]) - room) > 0:
+            cut = sorted((one for one in self.cut if one in shown), key=lambda one: widths[one], reverse=True)
+            if not cut or widths[cut[0]] <= _LEAST:
+                break
+            level = widths[cut[1]] if len(cut) > 1 else 0
+            widths[cut[0]] = max(_LEAST, widths[cut[0]] - over, min(widths[cut[0]] - 1, level))
+        return shown
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * max(0, len(widths) - 1)
+
+
+def _without_its_middle(cell: str, width: int) -> str:
+    """So many cells at most, with … where the rest was."""
+    from rich.cells import cell_len
+
+    begin, end = 0, len(cell)
+    room = width - 1
+    while begin < end:
+        is_heads_turn = cell_len(cell[:begin]) <= cell_len(cell[end:])
+        room -= cell_len(cell[begin] if is_heads_turn else cell[end - 1])
+        if room < 0:
+            break
+        begin, end = (begin + 1, end) if is_heads_turn else (begin, end - 1)
+    return f"{cell[:begin]}…{cell[end:]}"
 
 
 class Talk(StrEnum):
