@@ -88,8 +88,8 @@ class TorchrunSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
     """What tells of a run that failed, stalled, …, beside the line in the app. Commands are read by no shell; they may
-    use {run}, {path}, {reason} and {event}, but not within a shell's program. Raises ValueError for that and for an
-    open quote."""
+    use {run}, {path}, {reason} and {event}, but not where a part of those could be run. Raises ValueError for that and
+    for an open quote."""
 
     bell: bool = False
     """Ring the terminal's bell."""

@@ -46,12 +46,23 @@ def fill(words: Sequence[str], placeholders: Mapping[str, object]) -> tuple[str,
 
 
 def _refuse_misplaced(words: Sequence[str], where: str) -> None:
-    """Raises UsageError for a path or a stage in the middle of a shell's program, where a part of it would be run."""
-    if found := script_words.misplaced(words, _FROM_DISK):
-        place, program = f"{{{found[0]}}}", found[1]
-        what = f"{place} stands in what {program} reads as a program: a part of its name could be run"
-        example = f"sh -c 'python train.py --from \"$1\"' _ {place}"
-        raise UsageError(what, where=where, hint=f"Give it as a word of its own: {example}")
+    """Raises UsageError for a path or a stage in what is read as a program, or may be: a part of it would be run."""
+    if (found := script_words.misplaced(words, _FROM_DISK)) is None:
+        return
+    place = f"{{{found.name}}}"
+    what = f"{place} stands in what {found.reader} reads as a program: a part of its name could be run"
+    if not found.is_sure:
+        what = f"{place} is given to {found.reader} where it may be read as a program: a part of its name could be run"
+    example = f"sh -c 'python train.py --from \"$1\"' _ {place}"
+    raise UsageError(what, where=where, hint=f"Give it as a word of its own: {example}")
+
+
+def _refuse_code_variables(env: Mapping[str, str], where: str) -> None:
+    """Raises UsageError for a path or a stage in a variable that a shell or another program runs."""
+    for name, value in env.items():
+        if (found := _FROM_DISK.search(value)) and script_words.reads_code(name):
+            what = f"{{{found[1]}}} stands in {name}, which is read as a program: a part of its name could be run"
+            raise UsageError(what, where=where, hint="Give it as a word of the command")
 
 
 def _value(name: str, placeholders: Mapping[str, object]) -> str:
@@ -191,6 +202,7 @@ def _fit(
         raise UsageError("the command is empty", where=source.where, hint="Give one after `--`")
     is_in_command = any("{world_size}" in word for word in source.argv)
     _refuse_misplaced(source.argv, source.where)
+    _refuse_code_variables(source.env, source.where)
     parsed = parse(fill(source.argv, values))
     env = dict(zip(source.env, fill(tuple(source.env.values()), values), strict=True))
     topology = Topology(

@@ -23,17 +23,21 @@ _EXAMPLES = {
 
 
 def objection(words: Sequence[str]) -> tuple[str, str] | None:
-    """(what is wrong, the right form) where a placeholder is a part of a program or isn't known, or a word can be no
-    argument; None where all stand well."""
+    """(what is wrong, the right form) where a placeholder may be a part of a program or isn't known, or a word can be
+    no argument; None where all stand well."""
     if any("\0" in word for word in words):
         return "a NUL can be in no command", "Leave it out"
     if words and (found := PLACEHOLDER.search(words[0])):
         what = f"{{{found[1]}}} names the program to be started, and a run may be called anything"
         return what, f"Name the program itself; it finds {VARIABLES[found[1]]} in its environment"
-    misplaced = script_words.misplaced(words, PLACEHOLDER)
+    misplaced = script_words.misplaced(words, PLACEHOLDER, known_only=True)
     if misplaced is None:
         return _unknown(words)
-    name, program = misplaced
+    name, program = misplaced.name, misplaced.reader
+    if not misplaced.is_sure:
+        what = f"{{{name}}} is given to {program}, and whether that runs what it gets isn't known"
+        hint = f"Give it to a script, as sh hook.sh {{{name}}}, or use {VARIABLES[name]} of its environment"
+        return what, hint
     what = f"{{{name}}} stands in what {program} reads as a program, where a part of a run's name or error would be run"
     example = _EXAMPLES.get(program, "sh -c 'echo \"$1\"' _ {{{0}}}").format(name)
     variable = f'"${VARIABLES[name]}"' if program not in _EXAMPLES else f"{VARIABLES[name]} of its environment"

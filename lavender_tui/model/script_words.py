@@ -1,7 +1,9 @@
 """Which words of a command are read as a program: by a shell, by another language, or by a shell on another host.
 
 What comes from disk may be a word that a program gets, never a part of such a one: `$(…)` in a run's name would run.
-Pure: looks at words, runs nothing. Where it isn't sure it says yes.
+No list of the programs that run what they get can be whole (`sg`, `adb shell`, …), so what counts is the other one, of
+those that don't: any other gets nothing of a piece of news, and of a path only a plain word of its own, behind no
+option that sounds like code. Pure: looks at words, runs nothing. Where it isn't sure it says yes.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ _HAND_ON = frozenset((
     "ssh", "mosh", "rsh", "pdsh", "clush", "dsh", "autossh", "watch", "tmux", "screen", "parallel", "eval", "make",
     "gmake", "psql", "mysql", "mariadb", "sqlite", "duckdb", "expect", "vim", "nvim", "vi", "emacs", "gdb", "ex",
     "hyperfine", "entr", "lftp", "qsub", "bsub", "pueue", "batch", "gnome-terminal", "konsole", "sshpass", "timeit",
+    "script", "su", "sg", "newgrp", "adb", "kitty", "wezterm", "i3-msg", "swaymsg", "hyprctl", "xdotool", "ydotool",
+    "socat", "ncat", "salt", "salt-call", "ansible", "fab", "invoke", "nix-shell", "npx", "pdb",
 ))  # fmt: skip
 _ANYWHERE = frozenset(("ssh", "mosh", "rsh", "pdsh", "clush", "autossh", "sshpass", "tmux"))  # behind any wrapper
 _OPTION_OF = {
@@ -66,6 +70,7 @@ _OPTION_OF = {
     "tar": ("-I", "-F", "--use-compress-program", "--to-command", "--checkpoint-action", "--info-script"),
     "xterm": ("-e",),
     "find": ("-exec", "-execdir", "-ok", "-okdir"),
+    "terminal-notifier": ("-execute",),
 }
 _WRAPPERS = frozenset((
     "env", "nohup", "nice", "ionice", "taskset", "numactl", "stdbuf", "time", "timeout", "setsid", "chrt", "sudo",
@@ -74,6 +79,39 @@ _WRAPPERS = frozenset((
     "gosu", "tini", "dumb-init", "proxychains", "mpirun", "mpiexec", "script", "chpst", "fakeroot",
     "pixi", "strace", "firejail", "apptainer", "singularity", "chronic", "torchrun",
 ))  # fmt: skip
+_READS_OPERANDS = re.compile("-[^-MmiFDxCdI]*[np]")  # perl -n opens each operand, and runs one such as `x|`
+# Run nothing of what they get, wherever in a word it stands; of some a single subcommand.
+_PLAIN = frozenset((
+    "notify-send", "dunstify", "zenity", "kdialog", "xmessage", "terminal-notifier", "growlnotify", "wall", "write",
+    "say", "spd-say", "espeak", "espeak-ng", "mail", "mailx", "logger", "echo", "printf", "curl", "http",
+    "https", "xh", "ntfy publish", "ntfy pub", "ntfy send", "apprise", "telegram-send", "pushover", "gotify push",
+    "true", "false", "test", "cat", "tee", "cp", "mv", "ln", "touch", "mkdir", "rm", "ls", "du", "stat", "chmod",
+    "basename", "dirname", "sha256sum", "gzip", "zstd",
+))  # fmt: skip
+_SCRIPT_FILE = re.compile(r".*\.(?:py|sh|bash|zsh|pl|rb|js|mjs|ts|php|lua|R|jl)")
+_PYTHON_LAUNCHERS = frozenset(("torchrun", "accelerate", "deepspeed"))
+# Between a wrapper and its program: a subcommand, an operand (an image, a directory), and options with a value.
+_SUBCOMMANDS = frozenset(("run", "exec"))
+_HAS_OPERAND = frozenset(("docker", "podman", "kubectl", "apptainer", "singularity", "chroot", "flock", "gosu"))
+_VALUED = {
+    "sudo": ("-u", "-g"), "doas": ("-u",), "runuser": ("-u",), "env": ("-u", "-C"), "taskset": ("-c",),
+    "nice": ("-n",), "ionice": ("-c", "-n"), "timeout": ("-k", "-s"),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), ("-n", "-p", "--name", "--prefix")),
+}  # fmt: skip
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_SAFE_AROUND = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
+_CODE_OPTION = re.compile(
+    r"-[A-Za-z]{0,2}[cexE]|--?(?:run|eval)|--?(?:.*[-_.])?(?:exec|execute|command|cmd|shell|spawn)(?:[-_.].*)?", re.I
+)
+_CODE_WORD = re.compile(
+    r"(?:.*[.:@_-])?(?:shell|exec|execute|cmd|command|spawn)(?:[.:@_-].*)?|system|eval|send-?(?:text|keys)", re.I
+)
+_CODE_VARIABLE = re.compile(
+    r"(?:BASH_.*|ENV|ZDOTDIR|PROMPT.*|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|IFS|PATH|PYTHON.*|LD_.*|DYLD_.*|PERL5.*|PERLLIB"
+    r"|RUBYOPT|RUBYLIB|NODE_.*|GIT_.*|(?:.*_)?(?:EDITOR|PAGER|COMMAND|RSH)|MANPAGER|VISUAL|BROWSER|LESS.*|_?JAVA_.*|JDK_.*"
+    r"|R_PROFILE.*|R_ENVIRON.*|JULIA_.*|LUA_.*|PHPRC|MAKEFLAGS|MFLAGS|XDG_CONFIG.*)"
+)
+_NAMED_BEFORE = re.compile(r"(?:^|[=,;])([A-Za-z_][A-Za-z0-9_]*)=")
 
 
 def name_of(word: str) -> str:
@@ -94,6 +132,8 @@ def read_as_program(words: Sequence[str]) -> dict[int, str]:
             found.update(dict.fromkeys(range(at + 1, len(words)), name))
         if name in _OPTION_OF:
             found.update(dict.fromkeys(_after_options(words, at, _OPTION_OF[name]), name))
+        if name == "perl" and is_program and any(_READS_OPERANDS.match(word) for word in words[at + 1 :]):
+            found.update(dict.fromkeys(range(at + 1, len(words)), name))
         if name in _LANGUAGES:
             found.update(dict.fromkeys(_script_of(_LANGUAGES[name], words, at, is_program), name))
     return found
@@ -156,12 +196,132 @@ def _option(language: _Language, word: str) -> tuple[bool, int, bool]:
     return has_code, takes, False
 
 
-def misplaced(words: Sequence[str], placeholder: re.Pattern[str]) -> tuple[str, str] | None:
-    """(the first placeholder within a word that is read as a program, who reads it); None where all stand well.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misplaced:
+    """`name`: the first placeholder that stands badly; `reader`: who gets it, a program or a variable; `is_sure`: that
+    reads it as a program, for all that is known; else it isn't known what it does."""
 
-    `placeholder` has the name as its first group.
+    name: str
+    reader: str
+    is_sure: bool
+
+
+def misplaced(words: Sequence[str], placeholder: re.Pattern[str], *, known_only: bool = False) -> Misplaced | None:
+    """None where all placeholders stand well.
+
+    `placeholder` has the name as its first group. `known_only`: none to a program of which nothing is known.
     """
     for at, program in sorted(read_as_program(words).items()):
         if at < len(words) and (found := placeholder.search(words[at])):
-            return found[1], program
+            return Misplaced(name=found[1], reader=program, is_sure=True)
+    if not words:
+        return None
+    start, free = _free_from(words)
+    for at in range(1, min(free, len(words))):
+        if not (found := placeholder.search(words[at])):
+            continue
+        name = next((name for name in _NAMED_BEFORE.findall(words[at][: found.start()]) if reads_code(name)), None)
+        if name is not None:
+            return Misplaced(name=found[1], reader=name, is_sure=True)
+        reader = name_of(re.sub("^-[A-Za-z]*m", "", words[start if start < len(words) else 0]))  # python -mtimeit
+        is_module = at > start and words[start - 1] == "-m"
+        if (
+            (known_only and not is_module)
+            or at == start
+            or reader in _HAND_ON
+            or not _is_plain(words, at, start, placeholder)
+        ):
+            return Misplaced(name=found[1], reader=reader, is_sure=reader in _HAND_ON)
+    return None
+
+
+def reads_code(variable: str) -> bool:
+    """Does a shell or another program run what a variable of that name holds, or the file that it names?"""
+    return _CODE_VARIABLE.fullmatch(variable) is not None
+
+
+def _is_plain(words: Sequence[str], at: int, start: int, placeholder: re.Pattern[str]) -> bool:
+    """Is it a word of its own, or an option's, and nothing before it says that it is code?"""
+    before = placeholder.split(words[at])[0]
+    return (
+        _SAFE_AROUND.fullmatch(placeholder.sub("", words[at])) is not None
+        and not _CODE_OPTION.fullmatch(words[at - 1])
+        and not _CODE_OPTION.fullmatch(before.rstrip("="))
+        and not any(
+            _CODE_WORD.fullmatch(word.rstrip(":=")) for word in (*words[start + 1 : at], before) if word[:1] != "-"
+        )
+    )
+
+
+def _free_from(words: Sequence[str]) -> tuple[int, int]:
+    """(where the program is that gets the words, from where on they may hold anything, a place behind them for never).
+
+    A wrapper hands its program the words as they are; one of its own options stands before that.
+    """
+    never, at = len(words), 0
+    while at < never:
+        name = name_of(words[at])
+        if name in _PYTHON_LAUNCHERS:
+            return at, _script_behind(words, at)
+        if name not in _WRAPPERS:
+            break
+        at = _wrapped(words, at, name)
+    if at >= never:
+        return at, never
+    name = name_of(words[at])
+    if name in _LANGUAGES:
+        module = _module(words, at) if _LANGUAGES[name] is _PYTHON else None
+        return (at, at + 1) if module is None else _free_of_module(words, module)
+    both = f"{name} {words[at + 1]}" if at + 1 < never else name
+    is_free = name in _PLAIN or both in _PLAIN or _SCRIPT_FILE.fullmatch(words[at]) is not None
+    return (at, at + 1) if is_free else (at, never)
+
+
+def _free_of_module(words: Sequence[str], module: int) -> tuple[int, int]:
+    """A module with dots is a package's own program; one without may be any."""
+    is_launcher = words[module] in ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+    return module, _script_behind(words, module) if is_launcher else module + 1 if "." in words[module] else len(words)
+
+
+def _script_behind(words: Sequence[str], at: int) -> int:
+    """The place behind the script or the module that a launcher of Python processes starts."""
+    for place in range(at + 1, len(words)):
+        if words[place] in ("--no-python", "--no_python"):
+            break
+        if words[place] in ("-m", "--module"):
+            return place + 2
+        if _SCRIPT_FILE.fullmatch(words[place]) and "=" not in words[place]:
+            return place + 1
+    return len(words)
+
+
+def _wrapped(words: Sequence[str], at: int, name: str) -> int:
+    """The place of what the wrapper at `at` starts."""
+    needs_operand, place = name in _HAS_OPERAND, at + 1
+    while place < len(words):
+        word = words[place]
+        if word in _VALUED.get(name, ()):
+            place += 2
+        elif word.startswith("-") or _ASSIGNMENT.match(word) or word in _SUBCOMMANDS:
+            place += 1
+        elif needs_operand:
+            needs_operand = False
+            place += 1
+        elif re.fullmatch(r"0x[0-9a-f]+|[0-9][0-9.,:-]*[smhd]?", word):
+            place += 1
+        else:
+            break
+    return place
+
+
+def _module(words: Sequence[str], at: int) -> int | None:
+    """The place of the module that Python runs, None where it runs something else."""
+    place = at + 1
+    while place < len(words) and words[place][:1] == "-" and words[place] not in ("-", "--"):
+        has_code, takes, is_last = _option(_PYTHON, words[place])
+        if has_code:
+            return None
+        if is_last:
+            return place + takes
+        place += 1 + takes
     return None

@@ -102,6 +102,15 @@ def test_what_lies_on_disk_is_put_into_no_shells_program(place: str) -> None:
         command.build(words, world_size=1, run_dir="/r")
 
 
+def test_a_path_from_disk_is_given_to_no_program_as_code_and_to_no_variable_that_is_run() -> None:
+    for words in (("sg", "root", "-c", "python t.py {checkpoint}"), ("env", "BASH_ENV={checkpoint}", "bash", "t.sh")):
+        with pytest.raises(UsageError, match=r"\{checkpoint\} stands in what (sg|BASH_ENV) reads as a program"):
+            command.build(words, world_size=1, run_dir="/r", checkpoint="/c.pt")
+    source = CommandSource(argv=("bash", "t.sh"), cwd="/", where="given", env={"BASH_ENV": "{checkpoint}"})
+    with pytest.raises(UsageError, match=r"\{checkpoint\} stands in BASH_ENV"):
+        command.build(source, world_size=1, run_dir="/r", checkpoint="/c.pt")
+
+
 def test_a_word_of_its_own_and_a_number_may_be_given_to_a_shell() -> None:
     words = ("bash", "-c", 'torchrun --nproc-per-node {world_size} t.py "$1"', "_", "{checkpoint}")
     launch = command.build(words, world_size=2, run_dir="/r", checkpoint="/c/$(touch x).pt")

@@ -7,7 +7,8 @@ import shlex
 
 import pytest
 
-from lavender_tui.model.hook_words import objection
+from lavender_tui.model.hook_words import PLACEHOLDER, objection
+from lavender_tui.model.script_words import misplaced
 
 REFUSED = """
 sh -c 'echo {reason}'
@@ -67,6 +68,41 @@ sudo -s {run}
 sudo -i {run}
 git submodule foreach {run}
 hush -c {run}
+sg root -c 'echo {reason}'
+sg root {reason}
+env sg root -c 'echo {reason}'
+sudo -u mail adb shell echo {reason}
+ansible all -m shell -a 'echo {reason}'
+salt '*' cmd.run 'echo {reason}'
+adb shell 'echo {reason}'
+/home/me/sdk/adb shell {reason}
+swaymsg exec 'echo {run}'
+i3-msg exec {run}
+kitty @ send-text {run}
+npx -c 'echo {run}'
+nix-shell --run 'echo {run}'
+socat - EXEC:'echo {run}'
+socat - SYSTEM:{run}
+ncat -c 'echo {run}' host 1
+octave --eval 'x {run}'
+octave --eval={run}
+unheard-of {run}
+unheard-of exec {run}
+unheard-of '{run}: {reason}'
+env BASH_ENV={reason} bash hook.sh
+env ENV={run} sh hook.sh
+env PROMPT_COMMAND={run} bash -i
+env PYTHONSTARTUP={path} python3 -i
+env LD_PRELOAD={path} true
+docker run -e BASH_ENV={reason} box bash hook.sh
+python -m timeit {reason}
+python -m pdb -c {reason}
+python -m unheard -c {reason}
+perl -ne 'print' {run}
+script -q /dev/null -- echo {run}
+su me {path}
+terminal-notifier -execute 'echo {run}'
+find . -exec sg root -c 'echo {run}' ;
 """
 TAKEN = """
 notify-send {run} {reason}
@@ -86,6 +122,47 @@ python -m mail {reason}
 perl -Mstrict -e 'print @ARGV' {run}
 notify-send python {reason}
 notify-send watch {reason}
+echo -e '{run}: {reason}'
+logger -t lavender '{run}: {reason}'
+ntfy publish topic '{run}: {reason}'
+terminal-notifier -title {run} -message {reason}
+env A=1 taskset -c 0-3 nice -n 5 curl -d '{run}: {reason}' https://ntfy.sh/my-topic
+timeout 5s sudo -u me notify-send '{run}: {reason}'
+docker exec box notify-send {run} {reason}
+/opt/hook.sh -c '{run}: {reason}'
+sh /opt/hook {run}
+"""
+FOR_A_COMMAND = """
+my-trainer --from {run}
+my-trainer tune {run} --out={path}/new trainer.path={path}
+python -m trainer --from {run}
+python -m my.trainer -c {run}
+python t.py -c 'x {run}'
+torchrun --nproc-per-node gpu t.py -c {run}
+accelerate launch --config_file x.yaml t.py -c {run}
+env OUT={path} RUN_PATH={path} python t.py {run}
+docker run -v {path}:/out --gpus all image python t.py {run}
+conda run -n me python t.py -c {run}
+./train.sh -c {run}
+"""
+NOT_FOR_A_COMMAND = """
+sg root -c 'python t.py {run}'
+sg root {run}
+unheard-of -c {run}
+unheard-of -lc {run}
+unheard-of --exec={run}
+unheard-of --shell-command {run}
+unheard-of shell x {run}
+unheard-of 'python t.py {run}'
+unheard-of a;{run}
+unheard-of SYSTEM:{run}
+env BASH_ENV={run} bash t.sh
+env LD_PRELOAD={run} python t.py
+sbatch --export=ALL,BASH_ENV={run} t.sh
+torchrun --no-python unheard-of -c {run}
+uv run {path}
+python -mtimeit {run}
+env A=1 {path}/t.sh
 """
 
 
@@ -99,6 +176,22 @@ def test_a_part_of_a_program_is_no_place_for_it(command: str) -> None:
 @pytest.mark.parametrize("command", TAKEN.strip().splitlines())
 def test_a_word_of_its_own_and_a_part_of_a_plain_argument_are(command: str) -> None:
     assert objection(shlex.split(command)) is None
+
+
+@pytest.mark.parametrize("command", FOR_A_COMMAND.strip().splitlines())
+def test_a_training_of_any_name_gets_a_path_as_a_plain_word(command: str) -> None:
+    assert misplaced(shlex.split(command), PLACEHOLDER) is None
+
+
+@pytest.mark.parametrize("command", NOT_FOR_A_COMMAND.strip().splitlines())
+def test_a_program_of_any_name_gets_no_path_where_it_may_be_code(command: str) -> None:
+    assert misplaced(shlex.split(command), PLACEHOLDER) is not None
+
+
+def test_what_is_not_known_is_said_as_that() -> None:
+    what, hint = objection(["unheard-of", "{reason}"]) or ("", "")
+    assert what == "{reason} is given to unheard-of, and whether that runs what it gets isn't known"
+    assert "sh hook.sh {reason}" in hint and "LAVENDER_REASON" in hint
 
 
 def test_the_right_form_is_said() -> None:
