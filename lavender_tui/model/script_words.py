@@ -223,7 +223,7 @@ def misplaced(words: Sequence[str], placeholder: re.Pattern[str], *, known_only:
         name = next((name for name in _NAMED_BEFORE.findall(words[at][: found.start()]) if reads_code(name)), None)
         if name is not None:
             return Misplaced(name=found[1], reader=name, is_sure=True)
-        reader = name_of(re.sub("^-[A-Za-z]*m", "", words[start if start < len(words) else 0]))  # python -mtimeit
+        reader = name_of(re.sub("^-[A-Za-z]*?m", "", words[start if start < len(words) else 0]))  # python -mtimeit
         is_module = at > start and words[start - 1] == "-m"
         if (
             (known_only and not is_module)
