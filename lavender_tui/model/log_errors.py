@@ -26,7 +26,8 @@ _NAMED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|
 _GROUP = re.compile(r"[ |]*\|\s*[A-Za-z_][\w.]*(?:Group|Error|Exception)\b")
 _LAST_LINE = re.compile(r"(?:[A-Za-z_][\w.<>]*)(?::.*)?")
 # A number after a name of an error is a metric: "MeanSquaredError: 0.25".
-_METRIC = r"(?!\s*[-+]?(?:[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?|nan|inf|none|null|false|true|tensor\()\b)"
+_NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_METRIC = rf"(?!\s*[-+]?(?:{_NUMBER}|nan|inf|none|null|false|true|tensor\()\b)"
 
 
 class Kind(StrEnum):
@@ -46,19 +47,19 @@ class Kind(StrEnum):
 _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (Kind.MEMORY, re.compile(r"[Oo]ut of memory\b|\boom[-_]kill|OutOfMemoryError|\bOOM\b|CUBLAS_STATUS_ALLOC_FAILED")),
     (Kind.NCCL, re.compile(r"NCCL error|\bnccl(?:System|Internal|UnhandledCuda|Remote|InvalidUsage)\w*Error|"
-                           r"NCCL WARN .*(?:[Ff]ail|[Ee]rror)|caught collective operation timeout|"
-                           r"NCCL communicator .*(?:abort|timeout)")),
+                           r"NCCL WARN .{0,500}(?:[Ff]ail|[Ee]rror)|caught collective operation timeout|"
+                           r"NCCL communicator .{0,500}(?:abort|timeout)")),
     (Kind.CUDA, re.compile(r"CUDA error\b(?!s?\s*[:=]\s*(?:0|none)\b)|CUDA out of|device-side assert|cuDNN error|"
-                           r"CUBLAS_STATUS_(?!SUCCESS)|Assertion `.*' failed|Assertion `.*` failed")),
+                           r"CUBLAS_STATUS_(?!SUCCESS)|Assertion `.{0,1000}['`] failed")),
     (Kind.CRASH, re.compile(r"Segmentation fault|Bus error|core dumped|Fatal Python error|terminate called|"
                             r"Floating point exception|Illegal instruction|stack smashing|double free or corruption|"
                             r"^Aborted\b|\(SIG(?:SEGV|ABRT|BUS|FPE|ILL)\)")),
     (Kind.KILLED, re.compile(r"(?:^|\s)Killed(?:$|\s+(?:process\b|\S+/|\S+\.sh\b|python))|"
-                             r"slurmstepd: error: .*CANCELLED|"
+                             r"slurmstepd: error: .{0,500}CANCELLED|"
                              r"\(SIGKILL\)|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)")),
     (Kind.ERROR, re.compile(rf"(?:^|[\s(\[]){_NAMED}:{_METRIC}\s*\S|^\s*{_NAMED}$")),
     (Kind.ERROR, re.compile(rf"\b(?:ERROR|CRITICAL|FATAL)\b(?!\S*[/%])(?:\W*$|(?=\W){_METRIC}"
-                            r"(?!\W*[-+]?[0-9.]+\s*$)(?!\s*(?:[:=]\s*)?(?:0|no|none)\b))")),
+                            r"(?!\W*(?<![0-9.])[0-9.]+\s*$)(?!\s*(?:[:=]\s*)?(?:0|no|none)\b))")),
     (Kind.ERROR, re.compile(rf"(?:^|[\w.)\]]: |\s)(?:fatal )?error:{_METRIC}\s+\S")),
     # glog's lines: "E1129 17:00:00.000000 123 torch/…] …"; "F" is fatal.
     (Kind.ERROR, re.compile(r"(?:^|\[)[EF][01][0-9][0-3][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}")),
@@ -66,7 +67,7 @@ _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 # What a rank says when another one is gone: gloo's, NCCL's and the store's words for a peer that went away.
 _PEER_GONE = re.compile(
     r"[Cc]onnection (?:reset|closed|refused|aborted)(?: by peer)?|Broken pipe|[Ss]ocket (?:closed|is not connected)|"
-    r"ncclRemoteError|remote process exited|NCCL communicator .*abort|recvValue failed|sendBytes failed|"
+    r"ncclRemoteError|remote process exited|NCCL communicator .{0,500}abort|recvValue failed|sendBytes failed|"
     r"failed to recv, got 0 bytes|Application timeout caused pair closure"
 )
 # How a process goes that a thread of a library ends; a fault of memory is another matter, whatever came before.
@@ -288,8 +289,13 @@ def last_reason(errors: Sequence[ErrorBlock], exception: str | None = None) -> E
     else the last that isn't what some end did; where all are, the one that says which rank went first."""
     own = reasons_in(errors)
     told = (exception or "").removesuffix("…")
-    known = [one for one in own if told and " ".join(one.head.split()).startswith(told)]
+    known = [one for one in own if told and _is_told_by(" ".join(one.head.split()), told)]
     return known[-1] if known else own[-1] if own else cause_of(errors)
+
+
+def _is_told_by(head: str, told: str) -> bool:
+    """Either may have more of the message: `told` its further lines, `head` what was too long for that."""
+    return head.startswith(told) or told.startswith(f"{head} ")
 
 
 def summary(count: int, first: str, *, is_whole: bool = True) -> str:

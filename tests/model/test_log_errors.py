@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -266,3 +268,24 @@ def test_what_is_known_to_have_ended_the_run_comes_first() -> None:
     assert last_reason(errors, "ValueError: boom: the data…") is errors[1]
     assert last_reason(errors, "KeyError: 'none of them'") is errors[-1]
     assert last_reason([], "x") is None
+
+
+JUDGES_LONG_LINES = """
+from lavender_tui.model.log_errors import ErrorFinder
+finder = ErrorFinder()
+for number in range(600):
+    for line in ("AError: " + "1" * 3900 + "x", "ERROR" + "." * 3900 + "x", "NCCL WARN " * 390, "Assertion `" * 360):
+        list(finder.feed(number, line, 1))
+"""
+
+
+def test_long_lines_of_one_character_cost_no_more_than_others() -> None:
+    """Each of the first two took seconds for a few dozen lines: the limit is far from what they take now."""
+    subprocess.run([sys.executable, "-c", JUDGES_LONG_LINES], check=True, timeout=60)
+
+
+def test_a_reason_with_its_messages_further_lines_is_found_by_its_first() -> None:
+    first = f"{TOP}\n  File\nRuntimeError: Error(s) in loading:\n\tMissing key(s)\n"
+    blocks = find(first + "step 1\n" * 3 + f"{TOP}\n  File\nOSError: on the way out\n")
+    reason = last_reason(blocks, "RuntimeError: Error(s) in loading: Missing key(s)")
+    assert reason is not None and reason.head == "RuntimeError: Error(s) in loading:"
