@@ -97,6 +97,23 @@ def test_fresh_then_alive_then_resumed_then_over(
     assert "nothing is left to train" in said and "--next-stage sft" in said and len(list(root.glob("run-*"))) == 2
 
 
+def test_what_is_over_goes_on_with_more_epochs_but_not_again_and_again(
+    tmp_path: Path, train: Callable[..., list[str]], saved: Callable[..., str], until: Any
+) -> None:
+    """A number that the run itself was started with, or that led to no save, is none that makes it longer."""
+    root, over = tmp_path / "root", saved(epoch=3, epoch_complete=True)
+    first, _ = latest(root, *train(over, 0, "--epochs", "4"))
+    ended(first, until)
+    again, said = latest(root, *train("", 0, "--epochs", "4"))
+    assert again["started"] == "over" and "--epochs 8" in said
+    more, said = latest(root, *train("", 0, "--epochs", "5"))
+    assert more["started"] == "resumed" and "asks for 5 epochs" in said
+    assert begun(more, until)["plan"]["start"]["epoch"] == 4
+    ended(more, until)
+    assert latest(root, *train("", 0, "--epochs", "5"))[0]["started"] == "over"
+    assert latest(root, *train("", 0, "--epochs", "6"))[0]["started"] == "resumed"
+
+
 def test_a_start_that_failed_before_its_first_save_is_made_again(
     tmp_path: Path, train: Callable[..., list[str]], until: Any
 ) -> None:

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lavender_tui.checkpoints import is_checkpoint_name
 from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.living import is_alive, this_process_and_above
 from lavender_tui.launch.locks import who_resumes
@@ -27,6 +26,7 @@ from lavender_tui.resume.checkpoint_checks import checkpoint_checks
 from lavender_tui.resume.cost import cost_checks
 from lavender_tui.resume.data_checks import data_checks
 from lavender_tui.resume.ending_checks import ending_checks
+from lavender_tui.resume.further import has_saved, more_epochs, were_asked_for_before
 from lavender_tui.resume.situation import Situation
 from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, spike_checks, stage_checks
 from lavender_tui.resume.topology_checks import topology_checks
@@ -52,11 +52,14 @@ def preflight(it: Situation) -> tuple[Check, ...]:
 def _epoch(it: Situation) -> list[Check]:
     one = it.checkpoint
     said = f"{_epoch_words(one)}, epoch_complete {one.epoch_complete}"
-    if is_training_over(one):
+    further = more_epochs(it)
+    if further is not None and were_asked_for_before(it, further):
+        further = None
+    if is_training_over(one) and further is None:
         end = (
             "the final stage is saved" if one.stage == "final" else f"{_stage_words(one)} completed {_epoch_words(one)}"
         )
-        return [refuse("epoch.over", f"nothing is left to train: {end}", text.clean(one.path), _after_the_end(one))]
+        return [refuse("epoch.over", f"nothing is left to train: {end}", text.clean(one.path), _after_the_end(it))]
     if it.epoch is None:
         if it.epoch_may_be_absent and it.policy is Policy.REPLAY_EPOCH:
             what = "the checkpoint counts no epochs: the training itself must know where it goes on"
@@ -68,11 +71,15 @@ def _epoch(it: Situation) -> list[Check]:
         return [refuse("epoch.rule", what, said, "replay-epoch reads the epoch from its start")]
     if it.policy is Policy.EXACT and not it.set.is_complete:
         return []  # the states' own checks say why not
+    if one.epochs is not None and one.epochs < it.epoch <= (further or 0):
+        what = f"it goes on after its end: the command asks for {further} epochs. {it.policy.value}: "
+        cost = f"a schedule that was made for {one.epochs} epochs is at its end: it needs a new length"
+        return [warn("epoch.rule", what + _start_in_words(it), said, cost)]
     if one.epochs is not None and it.epoch > one.epochs:
         what = f"it would start in epoch {it.epoch}, after the last of {one.epochs}"
         asked = it.policy in (Policy.SKIP_EPOCH, Policy.NEXT_EPOCH) and not one.epoch_complete
         if asked or it.is_done:
-            return [refuse("epoch.over", f"{what}: nothing is left to train", said, "raise the script's epochs first")]
+            return [refuse("epoch.over", f"{what}: nothing is left to train", said, _with_more_epochs(it))]
         return [warn("epoch.rule", what, said, "the script must know of more epochs")]
     return [passed("epoch.rule", f"{it.policy.value}: {_start_in_words(it)}", said)]
 
@@ -85,10 +92,19 @@ def _epoch_words(one: Checkpoint) -> str:
     return f"epoch {text.count(one.epoch)} of {text.count(one.epochs)}"
 
 
-def _after_the_end(one: Checkpoint) -> str:
+def _after_the_end(it: Situation) -> str:
     """What can be done with a training that is over."""
-    stage = stage_after(one.stage) or "STAGE"
-    return f"start the next stage from its weights (--next-stage {stage} -- COMMAND), or take an earlier checkpoint"
+    one = it.checkpoint
+    stage = f"start the next stage from its weights (--next-stage {stage_after(one.stage) or 'STAGE'} -- COMMAND)"
+    if one.stage == "final":
+        return f"{stage}, or take an earlier checkpoint"
+    return f"{stage}, {_with_more_epochs(it)}, or take an earlier checkpoint"
+
+
+def _with_more_epochs(it: Situation) -> str:
+    """By its words alone a command shows that it trains on."""
+    asked = max(it.checkpoint.epochs or 1, more_epochs(it) or 1)
+    return f"give a command that asks for more epochs (-- python train.py --epochs {2 * asked})"
 
 
 def _start_in_words(it: Situation) -> str:
@@ -187,24 +203,17 @@ def _leftovers(run: Run, *, is_forced: bool) -> Check:
 
 def _followers(it: Situation) -> list[Check]:
     """Runs that were resumed from this one; one that ended before its first save took nothing with it."""
-    weights = [(is_alive(run), _has_saved(run), run) for run in it.resumed_as]
+    weights = [(is_alive(run), has_saved(run), run) for run in it.resumed_as]
     if not weights:
         return []
-    lives, has_saved, run = max(weights)
+    lives, is_saved, run = max(weights)
     name, where = text.clean(os.path.basename(run)), text.clean(run)
     if lives:
         return [warn("source.resumed", f"it was resumed already, as {name}, which lives", where, "stop that one first")]
-    if has_saved:
+    if is_saved:
         what = f"it was resumed already, as {name}, which has saves of its own"
         return [warn("source.resumed", what, where, "resume that run instead, unless a second branch is wanted")]
     return [passed("source.resumed", f"it was resumed as {name}, which ended before its first save", where)]
-
-
-def _has_saved(run: str) -> bool:
-    try:
-        return any(is_checkpoint_name(name) for name in os.listdir(run))
-    except OSError:
-        return False
 
 
 def _place(it: Situation) -> list[Check]:

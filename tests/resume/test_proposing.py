@@ -13,7 +13,7 @@ import pytest
 from lavender_tui.errors import NotFound
 from lavender_tui.model.plan import Policy, Verdict
 from lavender_tui.resume import Options, Target, propose
-from tests.resume.saves import check, proposed, refusals, row, save, save_beside, warnings
+from tests.resume.saves import TRAIN, check, proposed, refusals, row, save, save_beside, warnings
 
 
 @pytest.fixture
@@ -94,7 +94,32 @@ def test_a_finished_training_is_refused_in_words(run: str, fields: dict[str, Any
     save(run, **fields)
     proposal = proposed(run)
     assert refusals(proposal) == ["epoch.over"]
-    assert "nothing is left to train" in check(proposal, "epoch.over").what
+    said = check(proposal, "epoch.over")
+    assert "nothing is left to train" in said.what
+    assert ("-- python train.py --epochs 6" in said.remedy) == ("stage" not in fields)
+    same = proposed(run, command=(*TRAIN, "--epochs", "3"))
+    assert refusals(same) == ["epoch.over"]
+    if "stage" in fields:
+        assert refusals(proposed(run, command=(*TRAIN, "--epochs", "30"))) == ["epoch.over"]
+
+
+@pytest.mark.parametrize("policy", [None, Policy.NEXT_EPOCH])
+def test_a_finished_training_goes_on_where_the_command_asks_for_more_epochs(run: str, policy: Policy | None) -> None:
+    save(run, epoch=3, epoch_complete=True)
+    proposal = proposed(run, command=(*TRAIN, "--epochs", "5"), policy=policy)
+    assert not proposal.is_refused and proposal.plan is not None
+    assert (proposal.plan.start.policy, proposal.plan.start.epoch) == (Policy.NEXT_EPOCH, 4)
+    said = check(proposal, "epoch.rule")
+    assert said.verdict is Verdict.WARN and "asks for 5 epochs" in said.what and "made for 3 epochs" in said.remedy
+    assert any("5 epochs" in warning for warning in proposal.plan.warnings)
+
+
+def test_the_last_epoch_can_be_left_where_the_command_asks_for_more(run: str) -> None:
+    save(run, epoch=3)
+    over = check(proposed(run, policy=Policy.SKIP_EPOCH), "epoch.over")
+    assert over.verdict is Verdict.REFUSE and "--epochs 6" in over.remedy
+    more = proposed(run, policy=Policy.SKIP_EPOCH, command=(*TRAIN, "--epochs", "4"))
+    assert more.plan is not None and not more.is_refused and more.plan.start.epoch == 4
 
 
 def test_bad_states_refuse_by_default_and_only_warn_where_they_are_not_used(run: str) -> None:

@@ -68,6 +68,16 @@ async def test_one_key_goes_back_before_the_jump_of_the_loss(
     assert nothing_survives() == []
 
 
+async def test_a_finished_training_goes_on_where_the_command_asks_for_more_epochs(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / FAILED, 9, epoch=3, epochs=3, complete=True, each=70)
+    async with play(root, size=LARGE, command=(*runs.script(tmp_path), "--epochs", "5")) as pilot:
+        await until_shown(pilot, "r offers sft")
+        await press(pilot, "r")
+        await until_shown(pilot, "asks for 5 epochs. next-epoch: epoch 4 from its start")
+        assert "can't be launched" not in left_of(pilot)
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=str)
 async def test_a_finished_training_says_so_and_one_key_starts_the_next_stage(
     play: Play, tmp_path: Path, size: tuple[int, int], nothing_survives: Callable[[], list[int]]
