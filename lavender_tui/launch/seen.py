@@ -131,7 +131,7 @@ def write(seen: Seen) -> None:
     if not os.path.exists(path):
         _drop_oldest(os.path.dirname(path))
     document = {name: value for name, value in asdict(seen).items() if value is not None}
-    write_atomically(path, encode(document), replace=True)
+    write_atomically(path, encode(document), replace=True, mode=0o600)  # its command may hold a secret
 
 
 def _drop_oldest(where: str) -> None:

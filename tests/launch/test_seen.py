@@ -50,6 +50,7 @@ def test_what_was_written_is_read_whole_through_whatever_name_leads_to_the_run(r
     assert memory.read(str(tmp_path / "link" / os.path.basename(run))) == seen
     assert memory.read(str(tmp_path)) is None
     assert os.stat(memory.directory()).st_mode & 0o077 == 0
+    assert os.stat(memory.path_of(run)).st_mode & 0o077 == 0, "its command may hold a secret"
 
 
 def test_it_lies_in_the_users_own_state_directory(run: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lavender_tui.launch.environment import recorded
 from lavender_tui.model.plan import Launch
-from lavender_tui.model.secrets import HIDDEN, holds_secrets, is_secret_name, masked, without_secrets
+from lavender_tui.model.secrets import (
+    HIDDEN,
+    holds_secrets,
+    is_secret_name,
+    looks_secret,
+    masked,
+    masked_text,
+    without_secrets,
+)  # fmt: skip
 from lavender_tui.model.settings import settings_of
 from tests.model import build
 
@@ -55,6 +64,70 @@ def test_a_variable_with_credentials_in_its_address_is_recorded_by_its_name() ->
         "PWD": "/home/ada",
         "TOKENIZERS_PARALLELISM": "false",
     }
+
+
+KEPT_BACK = [
+    ("WANDB__EXTRA_HTTP_HEADERS", '{"Authorization": "Bearer abc.def"}'),
+    ("WANDB__EXTRA_HTTP_HEADERS", "{'X-Api-Key': 'abc'}"),
+    ("WANDB__EXTRA_HTTP_HEADERS", "Cookie: session=abc"),
+    ("WANDB_X", "Bearer abcdef123"),
+    ("WANDB_X", "Basic YWRhOmh1bnRlcjI="),
+    ("HF_ENDPOINT", "https://h/?token=abc"),
+    ("HF_ENDPOINT", "https://h/x?a=1&access_token=abc"),
+    ("HF_ENDPOINT", "https://h/x?sv=1&sig=abc%3D"),
+    ("HF_ENDPOINT", "https://h/x?X-Amz-Signature=abc"),
+    ("NCCL_FOO", "password=abc"),
+    ("NCCL_FOO", "password = abc"),
+    ("LANCEDB_CONN", "host=h&password=abc"),
+    ("LANCEDB_CONN", "Server=h;User=u;Pwd=abc;"),
+    ("LANCE_ARGS", "x --api-key abc"),
+    ("HF_X", "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----"),
+    ("HF_X", "-----BEGIN PRIVATE KEY-----\\nabc"),
+    ("HF_X", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc"),
+    ("HF_X", "eyJhbGciOiJkaXIifQ..abc.def.ghi"),
+    *((name, "abc") for name in ("HF_BEARER", "HF_COOKIE", "HF_OAUTH_JWT", "HF_PASSCODE", "TORCH_X_CREDS")),
+    ("WANDB_USERPASS", "abc"),
+    ("LANCEDB_DBPASSWORD", "abc"),
+]
+RECORDED = {
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,max_split_size_mb:128",
+    "RUST_LOG": "info,lance::io=debug,hyper::auth=warn",
+    "HF_ENDPOINT": "https://host:8080/path?revision=main&page=2",
+    "NCCL_SOCKET_IFNAME": "=eth0,eth1",
+    "NCCL_IB_HCA": "^mlx5_0:1",
+    "LD_LIBRARY_PATH": "/usr/lib:/opt/cuda/lib64",
+    "OMP_PLACES": "{0:4},{4:4}",
+    "WANDB_NOTES": "basic training, a bearer of news; resnet50",
+    "WANDB_TAGS": "pad_token=<pad>,max_tokens: 2048",
+    "TORCH_LOGS": "+dynamo",
+    "XLA_FLAGS": "--xla_gpu_autotune_level=4 --xla_dump_to=/tmp/x",
+    "HF_CONFIG": '{"token": null, "use_auth_token": false}',
+    "LAVENDER_RUN_DIR": "/runs/lr=1,key=2",
+    "KMP_AFFINITY": "granularity=fine,compact,1,0",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), KEPT_BACK)
+def test_a_secret_within_a_value_keeps_all_of_it_off_the_disk(name: str, value: str) -> None:
+    assert looks_secret(name, value)
+    assert recorded({name: value, "NCCL_DEBUG": "INFO"}) == {"NCCL_DEBUG": "INFO"}
+
+
+def test_ordinary_values_are_recorded() -> None:
+    assert recorded(RECORDED) == dict(sorted(RECORDED.items()))
+
+
+@given(
+    st.lists(st.sampled_from(["token", "=", ":", " ", "'", '"', "&", "?", "a", "***", "--", "Bearer ", "sig=", "://"]))
+)
+def test_masking_what_looks_like_secrets_hides_nothing_twice(parts: list[str]) -> None:
+    once = masked_text("".join(parts))
+    assert masked_text(once) == once
+
+
+def test_a_value_of_any_length_is_looked_through() -> None:
+    assert not looks_secret("HF_X", "a=" * 2000 + "a") and looks_secret("HF_X", "a=" * 2000 + "token=abc")
+    assert not looks_secret("HF_X", "a" * 4096)
 
 
 def test_a_plan_on_disk_or_on_the_screen_holds_no_secret() -> None:
