@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -16,7 +16,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.model.settings import settings_of
 
-LOSS = "loss"
+LOSS, DELETED = "loss", "deleted"
 STEPS = 8  # at how many common steps a curve is compared
 Points = Sequence[tuple[float, float]]
 Metrics = Mapping[str, Points]  # what one run logged: metric → (step, value) points in order of steps
@@ -43,13 +43,16 @@ class Section:
     same: int = 0
 
 
-def compare(runs: Sequence[Run], metrics: Sequence[Metrics] = (), metric: str = LOSS) -> tuple[Section, ...]:
+def compare(
+    runs: Sequence[Run], metrics: Sequence[Metrics] = (), metric: str = LOSS, *, gone: Container[str] = ()
+) -> tuple[Section, ...]:
     """Every section that has something to say, for two runs or more.
 
     `metrics`: all that each of them logged, where it was read; `metric`: the one that is told at several steps.
+    `gone`: the keys of runs that are no longer there.
     """
     sections = (
-        _facts(runs),
+        _facts(runs, gone),
         _at_the_same_steps(runs, metrics, metric),
         _at_one_step(runs, metrics),
         _differences("settings", [settings_of(run) for run in runs]),
@@ -73,7 +76,6 @@ def metric_names(metrics: Sequence[Metrics]) -> list[str]:
 
 
 _FACTS: tuple[tuple[str, Callable[[Run], str]], ...] = (
-    ("state", lambda run: run.state.value),
     ("stage", lambda run: (run.newest.stage or "") if run.newest else ""),
     ("epoch", lambda run: text.of(run.newest.epoch, run.newest.epochs) if run.newest else ""),
     ("step", lambda run: text.count(run.newest.step) if run.newest else ""),
@@ -90,8 +92,10 @@ _FACTS: tuple[tuple[str, Callable[[Run], str]], ...] = (
 )
 
 
-def _facts(runs: Sequence[Run]) -> Section:
-    lines = [Line(name=name, values=tuple(_known(read(run)) for run in runs)) for name, read in _FACTS]
+def _facts(runs: Sequence[Run], gone: Container[str]) -> Section:
+    states = tuple(DELETED if run.key in gone else run.state.value for run in runs)
+    lines = [Line(name="state", values=states)]
+    lines += [Line(name=name, values=tuple(_known(read(run)) for run in runs)) for name, read in _FACTS]
     return Section(title="runs", lines=tuple(line for line in lines if any(line.values)))
 
 

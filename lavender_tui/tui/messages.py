@@ -266,9 +266,14 @@ class MetricsRead(Message):
 
 @dataclass
 class AllMetricsRead(Message):
-    """The same of several runs, in their order; [] where that was broken off."""
+    """The same of several runs, in their order; {} where one isn't read yet. `is_over`: no more comes.
+
+    `starts`: the first step of a run whose file is so long that its beginning is left out, else None.
+    """
 
     metrics: list[Mapping[str, Sequence[tuple[float, float]]]]
+    starts: list[float | None]
+    is_over: bool
 
 
 @dataclass

@@ -33,13 +33,17 @@ def read_metrics(run_dir: str) -> dict[str, list[tuple[float, float]]]:
 
 
 class Reader:
-    """As `read_metrics`, again and again: what was read before is not read anew. For one thread at a time."""
+    """As `read_metrics`, again and again: what was read before is not read anew. For one thread at a time.
+
+    `first_step`: where a file is so long that its beginning isn't read, the first step that is; else None.
+    """
 
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
+        self.first_step: float | None = None
         self._found: dict[str, dict[float, float]] = {}
         self._recent: deque[tuple[float, tuple[str, ...]]] = deque(maxlen=_MOST_OWN)  # the last lines: step, metrics
-        self._has_begun = False
+        self._is_cut = self._has_begun = False
         self._inode, self._at = 0, 0
 
     def read(self, is_cancelled: Callable[[], bool] = lambda: False) -> dict[str, list[tuple[float, float]]]:
@@ -60,7 +64,8 @@ class Reader:
             self._inode, self._at = facts.st_ino, max(0, facts.st_size - MOST_BYTES)
             self._found.clear()
             self._recent.clear()
-            self._has_begun = self._at > 0  # further up than anybody reads
+            self._is_cut = self._has_begun = self._at > 0  # it began further up than anybody reads
+            self.first_step = None
 
     def _read_on(self, file: BinaryIO, is_cancelled: Callable[[], bool]) -> None:
         """Line by line. A last line without its end counts as far as it can be read, and is read again."""
@@ -85,6 +90,8 @@ class Reader:
             if not is_torn and step is None and (begin := read_begin(record)) is not None:
                 self._begin_again(begin)
             return
+        if self._is_cut and self.first_step is None:
+            self.first_step = float(step)
         told = tuple(name for name, value in record.items() if name not in _NO_METRICS and _is_number(value))
         for name in told:
             if name not in self._found and len(self._found) >= MOST_METRICS:

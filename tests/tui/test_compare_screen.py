@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lavender_tui.tui.screens.compare import CompareScreen, telling
+from lavender_tui.model.compare import Line, Section
+from lavender_tui.tui.screens.compare import CompareScreen, section_lines, telling
 from lavender_tui.tui.screens.runs import RunsScreen
+from lavender_tui.watch import all_metrics
+from tests.model.build import run
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -50,6 +55,8 @@ async def test_on_a_low_terminal_the_curves_have_room_and_the_table_scrolls(play
 
 
 def test_values_that_differ_look_different() -> None:
+    days = ("run-2026-11-29_00-00-00", "run-2026-11-30_00-00-00", "run-2026-11-30_05-00-00")
+    assert len(set(telling(days, 8))) == 3
     tags = ("lavender-run-2026-11-30_02-40-26", "lavender-run-2026-11-30_02-44-13")
     assert len(set(telling(tags, 20))) == 2
     assert all(cell_len(shown) == 20 for shown in telling(tags, 20))
@@ -98,6 +105,124 @@ async def test_any_metric_is_drawn_and_compared_and_a_log_scale_leaves_out_what_
         await until_shown(pilot, "gain  by step   log scale")
         await press(pilot, "m", "m")
         await until_shown(pilot, "LOSS  by step   log scale   metric 1 of 3")
+
+
+FIRST, SECOND = "run-2026-04-24_18-53-41", "run-2026-04-25_09-12-07"
+BOTH = ("slash", *"run:04-2", "enter", "space", "space", "c")
+
+
+def log(root: Path, name: str, **told: Callable[[int], float]) -> None:
+    lines = [
+        json.dumps({"step": step, "loss": 2.0, **{key: of(step) for key, of in told.items()}}) for step in range(1, 31)
+    ]
+    (root / name / "metrics.jsonl").write_text("".join(line + "\n" for line in lines))
+
+
+async def test_what_is_being_read_says_so_and_each_run_is_there_as_soon_as_it_is_read(
+    play: Play, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (FIRST, SECOND):
+        log(root, name, gain=lambda step: step)
+    turns = [threading.Semaphore(0) for _ in range(2)]
+    read = all_metrics.Reader.read
+
+    def slow(reader: all_metrics.Reader, *args: Callable[[], bool]) -> object:
+        if waits:
+            waits.pop(0).acquire(timeout=30)
+        return read(reader, *args)
+
+    waits = list(turns)
+    monkeypatch.setattr(all_metrics.Reader, "read", slow)
+    async with play(root, size=LARGE) as pilot:
+        try:
+            await press(pilot, *BOTH)
+            await until_shown(pilot, "LOSS  by step   reading…")
+            await press(pilot, "m")
+            await until_shown(pilot, "what else was logged is still being read")
+            turns[0].release()
+            await until_shown(pilot, "LOSS  by step   metric 1 of 2   reading…")
+            assert "metrics at step 30" in text_of(pilot.app)
+            await press(pilot, "m")
+            await until_shown(pilot, "gain  by step   metric 2 of 2   reading…")
+        finally:
+            turns[0].release()
+            turns[1].release()
+        await until_shown(pilot, "gain at the same step")
+        assert "reading…" not in text_of(pilot.app)
+
+
+async def test_a_lone_metric_says_that_it_is_one(play: Play, root: Path) -> None:
+    for name in (FIRST, SECOND):
+        log(root, name)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, *BOTH)
+        await until(pilot, lambda: "LOSS" in text_of(pilot.app) and "reading" not in text_of(pilot.app), "all is read")
+        await press(pilot, "m")
+        await until_shown(pilot, "nothing but the loss was logged")
+
+
+async def test_what_the_plot_leaves_out_is_told(play: Play, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(root, FIRST, gain=lambda step: 1e305 if step > 28 else step, low=lambda step: -step)
+    log(root, SECOND, gain=lambda step: step, low=lambda step: -step)
+    size = (root / FIRST / "metrics.jsonl").stat().st_size
+    with (root / SECOND / "metrics.jsonl").open("r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write("\n" * size + text)
+    monkeypatch.setattr(all_metrics, "MOST_BYTES", size)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, *BOTH)
+        await until_shown(pilot, "metric 1 of 3")
+        await press(pilot, "m")
+        await until_shown(pilot, "metric 2 of 3   2 points can't be drawn")
+        await until_shown(pilot, "from step")
+        place = next(at for at, one in enumerate(pilot.app.screen._runs) if one.name == SECOND)
+        assert f"{'AB'[place]} from step" in text_of(pilot.app)
+        assert f"{'BA'[place]} from step" not in text_of(pilot.app)
+        await press(pilot, "m", "o")
+        await until_shown(pilot, "points can be drawn on a log scale")
+
+
+@pytest.mark.parametrize("width", [40, 78, 79, 118])
+@pytest.mark.parametrize("count", [2, 5, 6])
+def test_columns_never_wrap(width: int, count: int) -> None:
+    marked = [run(f"run-2026-11-{day:02}_00-00-00") for day in range(1, count + 1)]
+    lines = section_lines(
+        [Section(title="runs", lines=(Line(name="state", values=("running " * 9,) * count),))], marked, width
+    )
+    shown = ["".join(words for words, _ in line) for line in lines]
+    assert all(cell_len(line) <= width for line in shown if "wider" not in line)
+    columns = sum(f"{letter} ○" in shown[0] for letter in "ABCDEF")
+    names = shown[0].split("○")[1:]
+    assert columns == len(names) == len({name[:-3] for name in names[:-1]} | {names[-1]})
+    assert (columns == count) == ("on a wider screen" not in shown[1])
+    assert columns == count or f"… and {count - columns} more" in shown[1]
+
+
+async def test_the_columns_are_made_for_the_width_that_there_is(play: Play, root: Path) -> None:
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, *["space"] * 5, "c")
+        await until_shown(pilot, "compare  5 runs")
+        await pilot.resize_terminal(*SMALL)
+        await until_shown(pilot, "… and 1 more on a wider screen (E)")
+        table = pilot.app.screen.query_one("#sections")
+        assert all(sum(cell_len(words) for words, _ in line) <= table.size.width for line in table._lines[:8])
+
+
+async def test_a_deleted_run_is_no_longer_marked_and_stands_as_deleted(play: Play, root: Path) -> None:
+    log(root, FIRST, gain=lambda step: step)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, *BOTH)
+        await until_shown(pilot, "metric 1 of 2")
+        (root / FIRST).rename(root.parent / "elsewhere")  # at once: else it is seen empty before it is gone
+        await until_shown(pilot, "deleted")
+        await press(pilot, "m")
+        await until_shown(pilot, "gain  by step")
+        await press(pilot, "escape")
+        await until(pilot, lambda: len(pilot.app.screen.marked) == 1, "one mark")
+        assert "◆ 1 marked" in text_of(pilot.app)
+        await press(pilot, "c")
+        await until_shown(pilot, "mark one more run with ␣ first")
 
 
 async def test_hostile_names_are_text(play: Play, hostile_root: Path) -> None:

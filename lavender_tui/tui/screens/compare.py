@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, cast
 
 from textual import work
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MOST = 6  # columns, and curves that can be told apart
 LETTERS = "ABCDEF"
 _LED_IN = 4  # characters alike before a difference
+_TRIED = 16  # places of a difference that a cut may begin at
 _LABEL, _LEAST = 16, 12  # cells of a line's name, and of each run's column
 _INKS = ("accent", "warn", "good", "bad", "strong", "quiet")
 
@@ -60,15 +61,17 @@ class CompareScreen(Orderly, Screen[None]):
         super().__init__()
         self._runs = list(runs[:MOST])
         self._left_out = len(runs) - len(self._runs)
-        self._metrics: list[Metrics] = []  # as many as runs, once they are read
-        self._metric, self._is_log, self._is_reading = LOSS, False, False
+        self._gone: frozenset[str] = frozenset()  # the keys of those that are no longer there
+        self._metrics: list[Metrics] = [{} for _ in self._runs]
+        self._starts: list[float | None] = [None for _ in self._runs]
+        self._metric, self._is_log, self._is_reading, self._is_read = LOSS, False, False, False
         self._readers: dict[str, Reader] = {}
 
     def compose(self) -> ComposeResult:
         yield Lines(id="title")
         yield Overlay(id="overlay")
         with VerticalScroll(id="differences"):
-            yield Lines(hang=_LABEL + 2, id="sections")
+            yield Columns(hang=_LABEL + 2, id="sections")
         yield KeyBar(keys.COMPARE, id="keys")
 
     def on_mount(self) -> None:
@@ -78,8 +81,9 @@ class CompareScreen(Orderly, Screen[None]):
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         now = {run.key: run for run in snapshot.runs}
         found = [now.get(run.key, run) for run in self._runs]
-        if found != self._runs:
-            self._runs = found
+        gone = frozenset(run.key for run in found if run.key not in now) if snapshot.mode else self._gone
+        if found != self._runs or gone != self._gone:
+            self._runs, self._gone = found, gone
             self._show()
             self._read()
 
@@ -93,49 +97,66 @@ class CompareScreen(Orderly, Screen[None]):
             head.append((f"   the first {MOST} of those marked", "quiet"))
         self.query_one("#title", Lines).show([head])
         self._draw()
-        width = max(20, self.query_one("#differences").scrollable_content_region.width or self.size.width - 2)
-        self.query_one("#sections", Lines).show(section_lines(self._sections(), self._runs, width))
+        self.query_one(Columns).show_with(self._lines)
 
-    def _sections(self) -> tuple[Section, ...]:
-        return compare(self._runs, self._metrics, self._metric)
+    def _lines(self, width: int) -> list[list[Span]]:
+        sections = compare(self._runs, self._metrics, self._metric, gone=self._gone)
+        return section_lines(sections, self._runs, width, gone=self._gone)
 
     def _draw(self) -> None:
-        names = metric_names(self._metrics)
+        names, is_loss = metric_names(self._metrics), self._metric == LOSS
         which = f"   metric {names.index(self._metric) + 1} of {len(names)}" if len(names) > 1 else ""
-        units = sorted({run.losses_by for run in self._runs}) if self._metric == LOSS else ["step"]
+        units = sorted({run.losses_by for run in self._runs}) if is_loss else ["step"]
         curves = curves_of(self._runs, self._metrics, self._metric)
-        self.query_one(Overlay).show(self._metric, units, which, curves, is_log=self._is_log)
+        gaps = sum(point.is_no_number for run in self._runs for point in run.losses) if is_loss else 0
+        starts = [] if is_loss else self._starts  # the loss is read from the beginning, and thinned
+        self.query_one(Overlay).show(
+            self._metric, units, which, curves, gaps, starts, is_log=self._is_log, is_reading=not self._is_read
+        )
 
     # What they logged besides the loss
 
     def _read(self) -> None:
         if not self._is_reading:
             self._is_reading = True
-            self._read_metrics([run.path for run in self._runs])
+            paths = [None if run.key in self._gone else run.path for run in self._runs]
+            self._read_metrics(paths, list(self._metrics), list(self._starts))
 
     @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
-    def _read_metrics(self, paths: list[str]) -> None:
+    def _read_metrics(self, paths: list[str | None], found: list[Metrics], starts: list[float | None]) -> None:
+        """Told run by run, as a long file takes its time; of one that is gone (None) what is known stays."""
         from lavender_tui.watch.all_metrics import Reader
 
         worker = get_current_worker()
-        found: list[Metrics] = []
         try:
-            for path in paths:
+            for at, path in enumerate(paths):
+                if path is None:
+                    continue
                 reader = self._readers.setdefault(path, Reader(path))
-                found.append(reader.read(lambda: worker.is_cancelled))
+                read = reader.read(lambda: worker.is_cancelled)
+                if worker.is_cancelled:
+                    break
+                found[at], starts[at] = read, reader.first_step
+                self.post_message(AllMetricsRead(list(found), list(starts), is_over=False))
         finally:
-            self.post_message(AllMetricsRead(found if len(found) == len(paths) else []))
+            self.post_message(AllMetricsRead(found, starts, is_over=True))
 
     def on_all_metrics_read(self, message: AllMetricsRead) -> None:
-        self._is_reading = False
-        if message.metrics and message.metrics != self._metrics:
-            self._metrics = message.metrics
+        before = (self._metrics, self._starts, self._is_read)
+        if message.is_over:
+            self._is_reading, self._is_read = False, True
+        self._metrics, self._starts = message.metrics, message.starts
+        if before != (self._metrics, self._starts, self._is_read):
             if self._metric not in metric_names(self._metrics):
                 self._metric = LOSS
             self._show()
 
     def action_curve_metric(self, places: int = 1) -> None:
         names = metric_names(self._metrics)
+        if len(names) < 2:
+            why = "nothing but the loss was logged" if self._is_read else "what else was logged is still being read"
+            cast("LavenderApp", self.app).remark("m" if places > 0 else "M", why)
+            return
         self._metric = names[(names.index(self._metric) + places) % len(names)]
         self._show()
 
@@ -156,7 +177,7 @@ class CompareScreen(Orderly, Screen[None]):
 
     def action_copy_text(self) -> None:
         """The differences as text, whole, whatever fits on the screen."""
-        lines = section_lines(self._sections(), self._runs, 200)
+        lines = self._lines(200)
         words = "\n".join("".join(part for part, _ in line).rstrip() for line in lines)
         cast("LavenderApp", self.app).copy(words, "the comparison")
 
@@ -164,10 +185,19 @@ class CompareScreen(Orderly, Screen[None]):
         self.app.pop_screen()
 
 
-def section_lines(sections: Sequence[Section], runs: Sequence[Run], width: int) -> list[list[Span]]:
-    """Every section as lines of at most `width` cells, a column a run."""
-    room = max(_LEAST, (width - _LABEL) // max(1, len(runs)) - 2)
-    lines = [_names(runs, room)]
+def section_lines(
+    sections: Sequence[Section], runs: Sequence[Run], width: int, *, gone: Container[str] = ()
+) -> list[list[Span]]:
+    """Every section as lines of at most `width` cells, a column a run: as many as there is room for.
+
+    `gone`: the keys of runs that are no longer there.
+    """
+    columns = max(1, min(len(runs), (width - _LABEL) // (_LEAST + 2)))
+    room = max(1, (width - _LABEL) // columns - 2)
+    lines = [_names(runs[:columns], room, gone)]
+    if left := LETTERS[columns : len(runs)]:
+        words = f"… and {len(left)} more on a wider screen ({' '.join(left)}); y copies all"
+        lines.append([(text.clean(words, 200), "warn")])
     for section in sections:
         lines += [[], [(section.title, "title"), *_same(section)]]
         for line in section.lines:
@@ -176,31 +206,42 @@ def section_lines(sections: Sequence[Section], runs: Sequence[Run], width: int) 
                 continue
             ink = "strong" if line.differs else ""
             cells: list[Span] = [(fit(text.clean(line.name, 80), _LABEL, elide="middle"), "quiet")]
-            for value, shown in zip(line.values, telling(line.values, room), strict=True):
+            shown_values = line.values[:columns]
+            for value, shown in zip(shown_values, telling(shown_values, room), strict=True):
                 cells += [("  ", ""), (shown, ink if value else "faint")]
             lines.append(cells)
     return lines
 
 
 def telling(values: Sequence[str], room: int) -> list[str]:
-    """Each in `room` cells, cut so that the difference shows: in the middle; from the left up to where the first of
-    them differs, where that would leave two that look the same."""
+    """Each in `room` cells, cut so that the difference shows: in the middle; from the left up to where they differ,
+    where that would leave two that look the same."""
     whole = [text.clean(value, 2_000) or text.NONE for value in values]
     cut = [fit(value, room, elide="middle") for value in whole]
     if len(set(cut)) == len(set(whole)):
         return cut
-    alike = next(
-        (at for at, chars in enumerate(zip(*whole, strict=False)) if len(set(chars)) > 1), min(map(len, whole))
-    )
-    return [fit(value, room) if alike < room - 1 else fit("…" + value[alike - _LED_IN :], room) for value in whole]
+    differ = [at for at, chars in enumerate(zip(*whole, strict=False)) if len(set(chars)) > 1]
+    places = differ[:_TRIED] or [min(map(len, whole))]
+    best = cut
+    for at, lead in ((at, lead) for lead in (_LED_IN, 0) for at in places):
+        way = [_from(value, at, lead, room) for value in whole]
+        if len(set(way)) == len(set(whole)):
+            return way
+        best = max(best, way, key=lambda one: len(set(one)))
+    return best
 
 
-def _names(runs: Sequence[Run], room: int) -> list[Span]:
+def _from(value: str, at: int, lead: int, room: int) -> str:
+    return fit(value, room) if at < room - 1 else fit("…" + value[at - lead :], room)
+
+
+def _names(runs: Sequence[Run], room: int, gone: Container[str]) -> list[Span]:
     spans: list[Span] = [(" " * _LABEL, "")]
-    for at, run in enumerate(runs):
+    for at, (run, name) in enumerate(zip(runs, telling([run.title for run in runs], room - 4), strict=True)):
         spans += [("  ", ""), (f"{LETTERS[at]} ", _INKS[at])]
-        spans += [(f"{STATE_GLYPHS[run.state]} ", state_ink(run.state))]
-        spans.append((fit(text.clean(run.title, 80), room - 4, elide="middle"), "strong"))
+        is_gone = run.key in gone
+        spans.append((f"{text.NONE} ", "faint") if is_gone else (f"{STATE_GLYPHS[run.state]} ", state_ink(run.state)))
+        spans.append((name, "faint" if is_gone else "strong"))
     return spans
 
 
@@ -212,19 +253,62 @@ def _same(section: Section) -> list[Span]:
     return [(f"   {section.same:,} the same", "faint")] if section.same else []
 
 
+class Columns(Lines):
+    """Made for the width that it has: no line of columns ever wraps."""
+
+    _lines_of: Callable[[int], list[list[Span]]] | None = None
+
+    def show_with(self, lines_of: Callable[[int], list[list[Span]]]) -> None:
+        self._lines_of = lines_of
+        self._known = (-1, [])
+        self.refresh(layout=True)
+
+    def _laid(self, width: int) -> list[list[Span]]:
+        if self._known[0] != width and self._lines_of is not None:
+            self._lines = self.worded(self._lines_of(width))
+        return super()._laid(width)
+
+
 class Overlay(PlotFrame):
     """One metric of several runs in one plot; each curve ends in its letter, so that no colour is needed."""
 
     TITLE_ID = "overlay-title"
 
     def show(
-        self, metric: str, units: Sequence[str], which: str, curves: Sequence[Points], *, is_log: bool = False
+        self,
+        metric: str,
+        units: Sequence[str],
+        which: str,
+        curves: Sequence[Points],
+        gaps: int = 0,
+        starts: Sequence[float | None] = (),
+        *,
+        is_log: bool = False,
+        is_reading: bool = False,
     ) -> None:
-        """`units`: what is counted along the curves; `which`: the metric's place among all."""
+        """`units`: what is counted along the curves; `which`: the metric's place among all; `gaps`: values that were no
+        finite number; `starts`: see AllMetricsRead."""
         note = f" (some count {units[0]}s, some {units[1]}s)" if len(units) > 1 else ""
         scale = "   log scale" if is_log else ""
         drawn = [[point for point in drawable(points) if point[1] > 0 or not is_log] for points in curves]
         lines = tuple(Line(tuple(points), _INKS[at], LETTERS[at]) for at, points in enumerate(drawn))
         chart = Chart(lines, x_name=" or ".join(units), is_log=is_log) if any(drawn) else None
         title = "LOSS" if metric == LOSS else text.clean(metric, 40)
-        self.draw([(title, "title"), (f"  by {' and '.join(units)}{note}{scale}{which}", "quiet")], chart)
+        head: list[Span] = [(title, "title"), (f"  by {' and '.join(units)}{note}{scale}{which}", "quiet")]
+        if is_reading:
+            head.append(("   reading…", "quiet"))
+        if chart is None and not is_reading and not any(curves) and not gaps:
+            head.append(("   nothing was recorded", "quiet"))
+        if lost := gaps + sum(map(len, curves)) - sum(map(len, drawn)):
+            head.append((f"   {_lost(lost, chart is None, is_log)}", "warn"))
+        late = [f"{LETTERS[at]} from step {start:,.0f} on" for at, start in enumerate(starts) if start is not None]
+        if late:
+            head.append((f"   {', '.join(late)}", "warn"))
+        self.draw(head, chart)
+
+
+def _lost(count: int, is_all: bool, is_log: bool) -> str:
+    scale = " on a log scale" if is_log else ""
+    if is_all:
+        return f"none of {text.plural(count, 'point')} can be drawn{scale}"
+    return f"{text.plural(count, 'point')} can't be drawn{scale}"

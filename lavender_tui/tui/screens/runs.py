@@ -105,6 +105,8 @@ class RunsScreen(ListView, Screen[None]):
         is_next, self._sequence = snapshot.sequence == self._sequence + 1, snapshot.sequence
         has_same = is_next and len(self._runs) == len(snapshot.runs) and not self._arranger.is_busy
         self._runs, self._mode = snapshot.runs, snapshot.mode
+        if self.marked and snapshot.mode:  # the first looks may not have all
+            self.marked &= {run.key for run in self._runs}
         fresh = [note for note in snapshot.notes if note not in self._notes]
         self._notes = snapshot.notes
         for note in fresh:

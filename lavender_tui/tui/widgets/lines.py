@@ -141,11 +141,15 @@ class Lines(Widget):
         self._known: tuple[int, list[list[Span]]] = (-1, [])  # the width, and the lines at it
 
     def show(self, lines: list[list[Span]]) -> None:
-        if getattr(self.app, "is_ascii", False):
-            lines = [[(in_words(words), name) for words, name in line] for line in lines]
-        if lines != self._lines:
+        if (lines := self.worded(lines)) != self._lines:
             self._lines, self._known = lines, (-1, [])
             self.refresh(layout=True)
+
+    def worded(self, lines: list[list[Span]]) -> list[list[Span]]:
+        """As they can be written on this screen."""
+        if not getattr(self.app, "is_ascii", False):
+            return lines
+        return [[(in_words(words), name) for words, name in line] for line in lines]
 
     def _laid(self, width: int) -> list[list[Span]]:
         if self._known[0] != width:
