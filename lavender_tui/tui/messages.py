@@ -258,10 +258,14 @@ class PruneEnded(Message):
 
 @dataclass
 class MetricsRead(Message):
-    """Every number that the training in `path` logged: metric → (step, value) points."""
+    """Every number that the training in `path` logged: metric → (step, value) points.
+
+    `first_step`: the first that is read of a file so long that its beginning is left out, else None.
+    """
 
     path: str
     metrics: dict[str, list[tuple[float, float]]]
+    first_step: float | None = None
 
 
 @dataclass

@@ -19,6 +19,7 @@ from lavender_tui.tui.screens.resume import ResumeScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.screens.tree import TreeScreen
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
+from lavender_tui.watch import all_metrics
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -312,6 +313,16 @@ async def test_the_loss_is_zoomed_read_off_and_other_numbers_are_there(play: Pla
         await press(pilot, "m")
         await until_shown(pilot, " 3 of 3")
         await until_shown(pilot, "grad_norm   1.5 last, at step 490")
+
+
+async def test_what_a_curve_leaves_out_is_told(play: Play, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [json.dumps({"step": step * 10, "gain": 1e305 if step > 47 else 1.5}) + "\n" for step in range(1, 50)]
+    (root / FAILED / "metrics.jsonl").write_text("\n" * 1_000 + "".join(lines))
+    monkeypatch.setattr(all_metrics, "MOST_BYTES", sum(map(len, lines[20:])) + 5)
+    async with play(root) as pilot:
+        await press(pilot, "enter", "3", "m")
+        await until_shown(pilot, "gain   1.5 last, at step 470")
+        await until_shown(pilot, "2 points can't be drawn   from step 210 on")
 
 
 async def test_the_data_tab_shows_who_would_own_what(play: Play, root: Path) -> None:

@@ -229,7 +229,7 @@ class RunScreen(RunTabs, Screen[None]):
     def _show_facts(self) -> None:
         self.query_one("#facts", Lines).show(fact_lines(self._run, time.time()) + self._settings)
 
-    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]]) -> None:
+    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]], first_step: float | None) -> None:
         """The loss goes through all resumes, as on the overview; the other numbers are this run's."""
         curve = finite([(point.step, point.loss) for point in self._curve])
         rates = [(float(point.step), point.lr) for point in self._curve if point.lr is not None]
@@ -237,7 +237,8 @@ class RunScreen(RunTabs, Screen[None]):
         others = {name: points for name, points in metrics.items() if name != "loss"}
         if rates and "lr" not in others:
             whole["lr"] = rates
-        self.query_one(MetricPlot).show({**whole, **others}, self._resumes, self._saves, self._counts)
+        starts = dict.fromkeys(others, first_step) if first_step is not None else {}
+        self.query_one(MetricPlot).show({**whole, **others}, self._resumes, self._saves, self._counts, starts)
 
     def on_resize(self) -> None:
         if self.is_mounted:

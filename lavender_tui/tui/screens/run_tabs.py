@@ -132,7 +132,7 @@ class RunTabs(RunActions):
         try:
             found = reader.read(lambda: worker.is_cancelled)
         finally:
-            self.post_message(MetricsRead(path, found))
+            self.post_message(MetricsRead(path, found, reader.first_step))
 
     @work(thread=True, exclusive=True, group="history", exit_on_error=False)
     def _read_history(self, sequence: int, run: Run, followers: Sequence[Run]) -> None:
@@ -160,11 +160,11 @@ class RunTabs(RunActions):
     def on_metrics_read(self, message: MetricsRead) -> None:
         self._is_reading_metrics = False
         if message.path == self.shown_run.path:
-            self.show_metrics(message.metrics)
+            self.show_metrics(message.metrics, message.first_step)
         else:
             self.read_tab()
 
-    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]]) -> None:
+    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]], first_step: float | None) -> None:
         """The page adds what only it knows: the curve over all resumes, and its marks."""
         raise NotImplementedError
 

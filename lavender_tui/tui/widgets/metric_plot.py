@@ -28,6 +28,8 @@ class MetricPlot(PlotFrame):
         self._resumes: tuple[int, ...] = ()
         self._saves: tuple[tuple[int, int | None], ...] = ()
         self._counts = "step"
+        self._lost: Mapping[str, int] = {}
+        self._starts: Mapping[str, float] = {}
         self._is_read = False
         self._drawn: object = None
         self.view = CurveView()
@@ -38,16 +40,19 @@ class MetricPlot(PlotFrame):
         resumes: Sequence[int] = (),
         saves: Sequence[tuple[int, int | None]] = (),
         counts: str = "step",
+        starts: Mapping[str, float] | None = None,
     ) -> None:
         """Metric → points in order of steps; `resumes` the steps that are marked, `saves` too, each with its number.
 
-        `counts`: what is counted along the curve, "step" or "save". What no axis can hold is left out, and a metric of
-        which nothing is left.
+        `counts`: what is counted along the curve, "step" or "save". What no axis can hold is left out and counted, and
+        a metric of which nothing is left. `starts`: the first step of a metric whose points before it weren't read.
         """
         self._is_read, self._drawn = True, None if not self._is_read else self._drawn
         fitting = {name: drawable(points) for name, points in metrics.items()}
         self._metrics = {name: points for name, points in fitting.items() if points}
+        self._lost = {name: len(metrics[name]) - len(points) for name, points in self._metrics.items()}
         self._resumes, self._saves, self._counts = tuple(resumes), tuple(saves), counts
+        self._starts = starts or {}
         if self._metric not in self._metrics:
             self._metric = next(iter(self._metrics), "")
         self.redraw()
@@ -100,7 +105,7 @@ class MetricPlot(PlotFrame):
 
     def redraw(self) -> None:
         """Draw again if anything changed that is to be seen."""
-        drawn = (self._metric, self._points, self._resumes, self._saves, self._counts, self.view)
+        drawn = (self._metric, self._points, self._resumes, self._saves, self._counts, self.view, self._left_out())
         if drawn == self._drawn or not self.display:
             return
         self._drawn = drawn
@@ -129,7 +134,12 @@ class MetricPlot(PlotFrame):
         spans += self._read_off() if is_drawn else [("   nothing in sight", "warn")]
         if len(names) > 1:
             spans.append((f"   metric {names.index(self._metric) + 1} of {len(names)}", "quiet"))
-        return spans
+        return [*spans, *((f"   {words}", "warn") for words in self._left_out())]
+
+    def _left_out(self) -> list[str]:
+        lost, start = self._lost.get(self._metric), self._starts.get(self._metric)
+        words = [f"{text.plural(lost, 'point')} can't be drawn"] if lost else []
+        return words if start is None else [*words, f"from step {start:,.0f} on"]
 
     def _how_seen(self) -> list[Span]:
         """What of the curve is seen, and how; each only where it isn't as at first."""
