@@ -13,30 +13,26 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from lavender_tui.launch import tracebacks
 from lavender_tui.launch.files import LOG, RANKS, open_regular, read_document
+from lavender_tui.launch.tracebacks import Traceback, last_traceback, lines_of, short
 from lavender_tui.model.failure import Failure
 
 TAIL_BYTES = 256 * 1024
 LONG_TAIL_BYTES = 8 * 1024 * 1024  # for an exception that prints a whole tensor, or each key of a state_dict
-LONGEST = 400  # characters of a message from a training
-MOST_TRACEBACK_LINES = 60
+LONGEST_WORDS = 200
 LAST_LINES = 100  # of an output: a traceback in them is its end, whatever torch prints after it
-_TOP = "Traceback (most recent call last):"
 _ERROR_FILE = "error.json"
 _ATTEMPT = re.compile(r"attempt_([0-9]{1,9})")
-_ENTRY = re.compile(r"^\s*\[[0-9]+\]:", re.MULTILINE)
+_ENTRY = re.compile(r"^[ \t]*\[[0-9]+\]:", re.MULTILINE)
 _TORCH_RANK = re.compile(r"^\[rank([0-9]{1,9})\]:", re.MULTILINE)
 # What a rank says when another one is gone: never the cause.
 _SECONDARY = re.compile(
     r"[Cc]onnection (?:closed|reset) by peer|remote process exited|communicator was aborted|[Bb]roken pipe"
     r"|connectFullMesh failed|SignalException|Timed out waiting|operation timeout|Connection refused"
 )
-# torchrun puts "[default0]:" before a line of rank 0, torch itself "[rank0]:".
-# srun's label stands before that where several nodes print into one log.
-_PREFIXES = re.compile(r"^(?:\s*[0-9]{1,5}: (?=\[[A-Za-z_]+[0-9]+\]:))?(?:\[[A-Za-z_]+[0-9]+\]:\s?)+")
 _ROOT_CAUSE = "Root Cause (first observed failure)"
-_LABEL = re.compile(r"^(\s*[0-9]{1,5}: )" + re.escape(_ROOT_CAUSE), re.MULTILINE)
-_ERROR_LINE = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|[A-Z]\w+)\b.*")
+_LABEL = re.compile(r"[ \t]*[0-9]{1,5}: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +127,15 @@ def _by_last_lines(run_dir: str) -> Failure | None:
     outputs = list(_find(os.path.join(run_dir, RANKS), "stderr.log"))
     newest = max(map(_attempt_of, outputs), default=-1)
     for path in [*(one for one in outputs if _attempt_of(one) == newest), os.path.join(run_dir, LOG)]:
-        text, head = _ending(path, skip_launcher=True, last_lines=LAST_LINES)
-        if head is None or _SECONDARY.search(head):
+        found = _ending(path, skip_launcher=True, last_lines=LAST_LINES)
+        if found is None or not found.is_near_the_end or _SECONDARY.search(found.head):
             continue
         local_rank = os.path.basename(os.path.dirname(path))
         whose = f"the output of local rank {local_rank}" if local_rank.isdecimal() and path in outputs else "its log"
         return Failure(
-            words=f"{whose} ends with {head}",
-            exception=head,
-            traceback=_lines_before(text, head),
+            words=f"{whose} ends with {found.head}",
+            exception=found.head,
+            traceback=found.shown(),
             where=os.path.relpath(path, run_dir),
         )
     return None
@@ -155,7 +151,12 @@ def _is_killed(run_dir: str, one: RankFailure, files: Sequence[ErrorFile]) -> bo
         return False
     if one.exit_code in _AFTERWARDS and any(file.is_of(one) for file in files):
         return False
-    return one.exit_code != -signal.SIGABRT or _last_traceback_of(run_dir, one, own_alone=True) is None
+    return one.exit_code != -signal.SIGABRT or not _ends_with_traceback(run_dir, one)
+
+
+def _ends_with_traceback(run_dir: str, one: RankFailure) -> bool:
+    found = _last_traceback_of(run_dir, one, own_alone=True)
+    return found is not None and found.is_surely_why
 
 
 def _first(run_dir: str, seen: Sequence[RankFailure], told_by: Sequence[ErrorFile]) -> RankFailure | None:
@@ -172,7 +173,7 @@ def _first(run_dir: str, seen: Sequence[RankFailure], told_by: Sequence[ErrorFil
         if one.exit_code == -signal.SIGTERM:
             return True
         found = _last_traceback_of(run_dir, one) if one.exit_code == 1 else None
-        return found is not None and _SECONDARY.search(found.head) is not None
+        return found is not None and found.is_surely_why and _SECONDARY.search(found.traceback.head) is not None
 
     if not seen:
         return None
@@ -210,21 +211,19 @@ def _by_traceback(run_dir: str, failure: RankFailure | None, code: int | None) -
     """
     exit_code = failure.exit_code if failure is not None and failure.exit_code is not None else code
     found = _last_traceback_of(run_dir, failure) if exit_code in (1, -signal.SIGABRT) else None
-    if failure is None:
-        if found is None:
-            return None
-        return Failure(words=found.head, exception=found.head, traceback=found.lines, where=found.where)
-    who = f"rank {failure.rank}"
+    usage = _usage_error(run_dir, failure) if exit_code == 2 else None
+    rank, who = (failure.rank, f"rank {failure.rank}: ") if failure is not None else (None, "")
+    if found is not None and found.is_surely_why:
+        one = found.traceback
+        return Failure(words=who + one.head, rank=rank, exception=one.head, traceback=one.shown(), where=found.where)
     if found is not None:
-        return Failure(
-            words=f"{who}: {found.head}",
-            rank=failure.rank,
-            exception=found.head,
-            traceback=found.lines,
-            where=found.where,
-        )
-    return Failure(words=f"{who} ended with exit code {exit_code}" if failure.exit_code else f"{who} failed",
-                   rank=failure.rank, where=_output_of(run_dir, failure))  # fmt: skip
+        return Failure(words=who + found.words_where_unsure(), rank=rank, where=found.where)
+    if usage is not None:
+        return Failure(words=who + usage[0], rank=rank, where=usage[1])
+    if failure is None:
+        return None
+    told = f"ended with exit code {exit_code}" if failure.exit_code else "failed"
+    return Failure(words=f"rank {rank} {told}", rank=rank, where=_output_of(run_dir, failure))
 
 
 def describe_signal(number: int, kills: MemoryKills | None = None, pid: int | None = None) -> str:
@@ -262,11 +261,12 @@ def rank_failures(run_dir: str) -> list[RankFailure]:
 
 def _agents(text: str) -> list[str]:
     """What each agent printed, where `srun --label` says which did; else all of it."""
-    labels = sorted(set(_LABEL.findall(text)))
-    if not labels:
-        return [text]
-    lines = text.splitlines()
-    return ["\n".join(line[len(label) :] for line in lines if line.startswith(label)) for label in labels]
+    agents: dict[str, list[str]] = {}
+    for line in lines_of(text):
+        if label := _LABEL.match(line):
+            agents.setdefault(label[0], []).append(line[label.end() :])
+    found = ["\n".join(agents[label]) for label in sorted(agents)]
+    return [one for one in found if f"\n{_ROOT_CAUSE}" in f"\n{one}"] or [text]
 
 
 def _table(text: str) -> list[RankFailure]:
@@ -336,7 +336,7 @@ def _error_file(path: str) -> ErrorFile | None:
         local_rank=int(local_rank),
         rank=ranks.pop() if len(ranks) == 1 else None,
         exception=exception,
-        traceback=_traceback_lines(callstack.splitlines()),
+        traceback=tracebacks.shown(lines_of(callstack.rstrip())),
         # torch writes whole seconds; within one of them the file's own time tells more.
         order=(timestamp if timestamp is not None else written // 1_000_000_000, written),
         is_secondary=_SECONDARY.search(exception) is not None,
@@ -351,41 +351,60 @@ def _contents(document: dict[str, object]) -> tuple[str | None, str, int | None]
         try:
             told = json.loads(told) if told.startswith("{") else told
         except (ValueError, RecursionError):
-            return _short(str(told)), "", None
+            return short(str(told)), "", None
     more = told.get("extraInfo") if isinstance(told, dict) else document
     told = told.get("message") if isinstance(told, dict) else told
     more = more if isinstance(more, dict) else {}
     callstack, stamp = more.get("py_callstack"), str(more.get("timestamp", ""))
     seconds = int(stamp) if stamp.isascii() and stamp.isdigit() and len(stamp) < 12 else None
-    return _short(told) if isinstance(told, str) else None, callstack if isinstance(callstack, str) else "", seconds
+    return short(told) if isinstance(told, str) else None, callstack if isinstance(callstack, str) else "", seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A traceback in a file of the run."""
 
-    head: str
-    lines: tuple[str, ...]
+    traceback: Traceback
     where: str
+
+    @property
+    def is_surely_why(self) -> bool:
+        """One that a training printed long before it ended was got over: then something else ended it."""
+        return self.traceback.is_near_the_end
+
+    def words_where_unsure(self) -> str:
+        last_words = short(self.traceback.last_words)[:LONGEST_WORDS]
+        return f'the output ends with "{last_words}", long after {self.traceback.head}'
+
+
+def _outputs_of(run_dir: str, failure: RankFailure | None) -> list[str]:
+    """The failed rank's own outputs, newest attempt first."""
+    if failure is None:
+        return []
+    found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
+    return sorted(found, key=_attempt_of, reverse=True)
 
 
 def _last_traceback_of(run_dir: str, failure: RankFailure | None, *, own_alone: bool = False) -> _Found | None:
     """The last traceback in the failed rank's own output, newest attempt first; then in the log."""
-    candidates = []
-    if failure is not None:
-        found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
-        candidates = sorted(found, key=_attempt_of, reverse=True)
-    for path in [*candidates, *(() if own_alone else (os.path.join(run_dir, LOG),))]:
-        text, head = _ending(path, skip_launcher=failure is not None or path.endswith(LOG))
-        if head is not None:
-            return _Found(head, _lines_before(text, head), os.path.relpath(path, run_dir))
+    for path in [*_outputs_of(run_dir, failure), *(() if own_alone else (os.path.join(run_dir, LOG),))]:
+        found = _ending(path, skip_launcher=failure is not None or path.endswith(LOG))
+        if found is not None:
+            return _Found(found, os.path.relpath(path, run_dir))
+    return None
+
+
+def _usage_error(run_dir: str, failure: RankFailure | None) -> tuple[str, str] | None:
+    """What `argparse` said of the arguments, and in which file."""
+    for path in [*_outputs_of(run_dir, failure)[:1], os.path.join(run_dir, LOG)]:
+        if (words := tracebacks.usage_error(_tail(path))) is not None:
+            return words, os.path.relpath(path, run_dir)
     return None
 
 
 def _output_of(run_dir: str, failure: RankFailure) -> str | None:
     """The rank's own output in its newest attempt, where it holds anything."""
-    found = [path for path in _find(os.path.join(run_dir, RANKS), "stderr.log") if _is_of(path, failure)]
-    newest = max(found, key=_attempt_of, default=None)
+    newest = next(iter(_outputs_of(run_dir, failure)), None)
     return os.path.relpath(newest, run_dir) if newest is not None and _tail(newest) else None
 
 
@@ -406,36 +425,6 @@ def _attempt_of(path: str) -> int:
     return int(attempt[1]) if attempt else -1
 
 
-def _lines_before(text: str, head: str) -> tuple[str, ...]:
-    """The traceback that ends with that line, its rank's marks taken off."""
-    lines = [_PREFIXES.sub("", line) for line in text.splitlines()]
-    end = next((at for at in range(len(lines) - 1, -1, -1) if _short(lines[at]) == head), None)
-    if end is None:
-        return ()
-    start = next((at for at in range(end, -1, -1) if lines[at].endswith(_TOP)), end)
-    first = _TOP if lines[start].endswith(_TOP) else lines[start]
-    return _traceback_lines([first, *lines[start + 1 : end + 1]])
-
-
-def _traceback_lines(lines: Sequence[str]) -> tuple[str, ...]:
-    """At most so many lines, those at the end, none very long."""
-    return tuple(line.rstrip()[:LONGEST] for line in lines[-MOST_TRACEBACK_LINES:])
-
-
-def last_traceback(text: str, *, skip_launcher: bool = False) -> str | None:
-    """The error line of the last traceback in `text`; torchrun's own, that only says that a worker failed, left out."""
-    found, inside = None, False
-    for raw in text.splitlines():
-        line = _PREFIXES.sub("", raw)
-        if line.endswith(_TOP):  # a progress bar without a line end may stand before it
-            inside = True
-        elif inside and line and not line[0].isspace() and _ERROR_LINE.match(line):
-            inside = False
-            if not (skip_launcher and line.startswith("torch.distributed.elastic.")):
-                found = line
-    return _short(found) if found else None
-
-
 def _names(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
@@ -451,17 +440,17 @@ def _find(directory: str, name: str) -> Iterator[str]:
             yield os.path.join(where, name)
 
 
-def _ending(path: str, *, skip_launcher: bool, last_lines: int = 0) -> tuple[str, str | None]:
-    """The end of the file that holds its last traceback, and that one's error line; None where it holds none."""
+def _ending(path: str, *, skip_launcher: bool, last_lines: int = 0) -> Traceback | None:
+    """The last traceback of the file, which may be far from its end where an exception prints a whole tensor."""
     text = ""
     for size in (TAIL_BYTES, LONG_TAIL_BYTES):
         before, text = len(text), _tail(path, size)
         if len(text) == before:  # that was the whole file
             break
-        looked_at = "\n".join(text.splitlines()[-last_lines:]) if last_lines else text
-        if (head := last_traceback(looked_at, skip_launcher=skip_launcher)) is not None:
-            return text, head
-    return text, None
+        looked_at = tracebacks.last_lines(text, last_lines) if last_lines else text
+        if (found := tracebacks.last(looked_at, skip_launcher=skip_launcher)) is not None:
+            return found
+    return None
 
 
 def _tail(path: str, size: int = TAIL_BYTES) -> str:
@@ -472,8 +461,3 @@ def _tail(path: str, size: int = TAIL_BYTES) -> str:
     with open(descriptor, "rb") as file:
         file.seek(max(0, os.fstat(descriptor).st_size - size))
         return file.read(size).decode("utf-8", "replace")
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

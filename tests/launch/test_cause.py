@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lavender_tui.launch.cause import MemoryKills, describe_signal, examine, find, last_traceback, rank_failure
+from lavender_tui.launch.cause import MemoryKills, describe_signal, examine, find, rank_failure
+from lavender_tui.launch.tracebacks import last_traceback
 from lavender_tui.model.failure import failure_of
 
 TOP = "Traceback (most recent call last):"
