@@ -8,6 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, BinaryIO, TypeGuard
 
 from lavender_tui.launch.files import open_regular
@@ -126,4 +127,18 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _thinned(points: dict[float, float]) -> list[tuple[float, float]]:
-    return decimate(sorted(points.items()), MOST_POINTS // 2)
+    """The least and the greatest of each stretch of steps: by their number, what was thinned before would be thinned
+    more each time. Where most steps lie close together, one far away must not take their points."""
+    ordered, buckets = sorted(points.items()), MOST_POINTS // 2
+    if len(ordered) <= MOST_POINTS:
+        return ordered
+    first, span = ordered[0][0], ordered[-1][0] - ordered[0][0]
+    kept: list[tuple[float, float]] = []
+    if math.isfinite(span):
+        for _, part in itertools.groupby(ordered, lambda point: int((point[0] - first) / span * (buckets - 1))):
+            bucket = list(part)
+            kept += {min(bucket, key=_value), max(bucket, key=_value)}
+    return sorted(kept) if len(kept) > buckets // 2 else decimate(ordered, buckets)
+
+
+_value = itemgetter(1)

@@ -39,6 +39,17 @@ def test_memory_is_bounded_and_extremes_stay(tmp_path: Path) -> None:
     assert max(value for _, value in found["loss"]) == 99.0
 
 
+def test_the_beginning_of_a_long_curve_is_as_dense_as_its_end(tmp_path: Path) -> None:
+    with (tmp_path / "metrics.jsonl").open("w") as file:
+        file.writelines(f'{{"step": {step}, "gain": {step % 7}, "far": {step % 7}}}\n' for step in range(100_000))
+        file.write('{"step": 1e14, "far": 1}\n')
+    found = read_metrics(str(tmp_path))
+    for name in ("gain", "far"):
+        assert len(found[name]) <= MOST_POINTS
+        early = [value for step, value in found[name] if step < 50_000]
+        assert len(early) > (MOST_POINTS // 4 if name == "gain" else 10) and {0, 6} <= set(early)
+
+
 def test_what_was_read_is_not_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1, "loss": 3.0}\n{"step": 2, "lo')
