@@ -10,6 +10,7 @@ from lavender_tui.resume.contents import Contents, epochs_in
 from lavender_tui.resume.schedules import End, Schedule
 from lavender_tui.resume.situation import Situation
 
+MUCH_LONGER = 20  # times the epochs
 ROUGHLY = 0.8  # of all steps: a warm-up before the schedule is none of its own
 
 
@@ -103,16 +104,18 @@ def _is_epoch_for_step(it: Situation, schedule: Schedule) -> bool:
     """As far ahead as the epochs, and yet as long as all steps of the training: then its length counts steps.
 
     One that is merely longer than the epochs may be so on purpose; and within the first epoch, where gradients are
-    accumulated, one step of the optimizer may be all there was.
+    accumulated, one step of the optimizer may be all there was. Where the steps aren't known, no schedule of epochs is
+    that much longer than the training.
     """
     one, counter, length = it.checkpoint, schedule.counter, schedule.length
-    if length is None or schedule.where or not one.epoch or one.epochs is None or not one.step or one.step == counter:
+    if length is None or schedule.where or not one.epoch or one.epochs is None or one.step == counter:
         return False
-    if one.epoch < 2 and not one.epoch_complete:
+    if counter not in (one.epoch, one.epoch - 1) or (one.epoch < 2 and not one.epoch_complete):
         return False
+    if not one.step:
+        return length[1] > MUCH_LONGER * one.epochs
     steps = one.step * one.epochs // one.epoch  # of the whole training, at least
-    is_long = length[1] > 2 * one.epochs and length[1] >= steps * ROUGHLY
-    return counter in (one.epoch, one.epoch - 1) and is_long
+    return length[1] > 2 * one.epochs and length[1] >= steps * ROUGHLY
 
 
 def _epochs(it: Situation, contents: Contents) -> list[Check]:

@@ -180,7 +180,7 @@ def test_usr1_is_kept_from_torchrun(lab: Lab) -> None:
 
 def test_a_traceback_and_a_signal_are_the_cause(lab: Lab) -> None:
     failing, _ = lab.start(sys.executable, "-c", "raise ValueError('the loss is \\x1b[31mnan')")
-    assert lab.ended(failing).error == "ValueError: the loss is \x1b[31mnan"
+    assert lab.ended(failing).error == "ValueError: the loss is nan", "colours are no words"
     killed, record = lab.train(POLITE)
     send_signal(record.leader.pid, record.leader.start_ticks, signal.SIGKILL)
     ended = lab.ended(killed)
