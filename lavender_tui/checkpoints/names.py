@@ -42,6 +42,14 @@ def is_checkpoint_name(name: str) -> bool:
     return found is None or (found["stem"] == "" and int(found["rank"]) == 0)
 
 
+def has_saved(run_dir: str) -> bool:
+    """Does a file with the name of a checkpoint lie there? False where the directory can't be listed."""
+    try:
+        return any(is_checkpoint_name(name) for name in os.listdir(run_dir))
+    except OSError:
+        return False
+
+
 def first_of_ranks(name: str) -> str | None:
     """The stem of a rank 0 file that may be the checkpoint: "checkpoint_100" of `checkpoint_100_rank0.pt`.
 

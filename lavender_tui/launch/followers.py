@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 
-from lavender_tui.checkpoints import is_checkpoint_name
+from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch import journal
 from lavender_tui.launch.files import LOG, open_regular
 from lavender_tui.launch.living import is_alive, members
@@ -73,7 +73,7 @@ def _follower(directory: str, record: LaunchRecord) -> Follower:
         path=directory,
         checkpoint=os.path.basename(told) if told else None,
         is_alive=lives,
-        has_saved=_has_saved(directory),
+        has_saved=has_saved(directory),
         steps=steps_of(os.path.join(directory, _METRICS)),
         started_at=started if started is not None else record.started_at,
         end=end_facts(directory) or (None if lives else _unseen_end(directory, record)),
@@ -101,13 +101,6 @@ def _written_at(path: str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return 0.0
-
-
-def _has_saved(directory: str) -> bool:
-    try:
-        return any(is_checkpoint_name(name) for name in os.listdir(directory))
-    except OSError:
-        return False
 
 
 def steps_of(path: str) -> int:

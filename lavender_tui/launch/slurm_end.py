@@ -20,7 +20,7 @@ from typing import Any
 if __name__ == "__main__":  # by its path: the package isn't on the interpreter's path then
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from lavender_tui.checkpoints.names import is_checkpoint_name
+from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch import cause
 from lavender_tui.launch.files import EXIT, STOP, encode, open_regular, read_document, write_atomically
 from lavender_tui.launch.record import GOES_ON
@@ -85,7 +85,7 @@ def decide(run_dir: str, code: int, job: JobLine, *, attempt: int, signal_second
     if job.preempted_at is not None and job.may_requeue:
         return Ending(stop=_by_slurm("it was preempted"), asks_again=True)
     if job.ends_at is not None and job.ends_at - now <= signal_seconds + GRAIN_SECONDS and job.may_requeue:
-        if _has_saved(run_dir):
+        if has_saved(run_dir):
             return Ending(stop=_by_slurm("its time limit was near"), asks_again=True)
         if code != 0:
             why = "its time limit came before its first save; queued again it would get no further"
@@ -116,13 +116,6 @@ def _failure(run_dir: str, code: int) -> Failure | None:
         return cause.examine(run_dir, code)
     except (OSError, ValueError, RecursionError):
         return None
-
-
-def _has_saved(run_dir: str) -> bool:
-    try:
-        return any(is_checkpoint_name(name) for name in os.listdir(run_dir))
-    except OSError:
-        return False
 
 
 def _last_words(run_dir: str) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from lavender_tui.checkpoints import is_checkpoint_name
+from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.record import read_exit, read_launch
 from lavender_tui.resume.contents import epochs_in
@@ -25,13 +23,6 @@ def were_asked_for_before(it: Situation, wanted: int) -> bool:
     something else by that number, and a line of cron would start it again and again."""
     in_vain = [run for run in it.resumed_as if _ended_well(run) and not has_saved(run)]
     return any(_asked(run) >= wanted for run in (it.run_path, *in_vain))
-
-
-def has_saved(run: str) -> bool:
-    try:
-        return any(is_checkpoint_name(name) for name in os.listdir(run))
-    except OSError:
-        return False
 
 
 def _ended_well(run: str) -> bool:

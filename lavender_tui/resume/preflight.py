@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch.arguments import Kind, parse
 from lavender_tui.launch.living import is_alive, this_process_and_above
 from lavender_tui.launch.locks import who_resumes
@@ -26,7 +27,7 @@ from lavender_tui.resume.checkpoint_checks import checkpoint_checks
 from lavender_tui.resume.cost import cost_checks
 from lavender_tui.resume.data_checks import data_checks
 from lavender_tui.resume.ending_checks import ending_checks
-from lavender_tui.resume.further import has_saved, more_epochs, were_asked_for_before
+from lavender_tui.resume.further import more_epochs, were_asked_for_before
 from lavender_tui.resume.situation import Situation
 from lavender_tui.resume.start_checks import known_bad_checks, schedule_checks, spike_checks, stage_checks
 from lavender_tui.resume.topology_checks import topology_checks
