@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,8 @@ def test_not_a_line_is_lost_while_the_training_writes(tmp_path: Path, until: Cal
         pytest.skip("this file system can't cut a file's front off")
     log = tmp_path / "train.log"
     older: list[bytes] = []
-    with write(log, os.O_APPEND, 1 << 22) as writer:  # more than it will come to: a slow disk may take long to rotate
+    with write(log, os.O_APPEND, 1 << 62) as writer, ExitStack() as at_the_end:  # more than it will ever come to
+        at_the_end.callback(writer.kill)
         until(log.exists, what="the first line")
         inode = log.stat().st_ino
         while len(older) < 5:
@@ -65,7 +67,6 @@ def test_not_a_line_is_lost_while_the_training_writes(tmp_path: Path, until: Cal
         size = log.stat().st_size
         until(lambda: log.stat().st_size > size, what="lines after the last rotation")
         assert writer.poll() is None
-        writer.kill()
     assert log.stat().st_ino == inode
     found = numbers(b"".join(older) + log.read_bytes())
     assert found == list(range(len(found)))
@@ -250,11 +251,17 @@ def test_the_heartbeat_is_the_time_of_the_lock(tmp_path: Path, monkeypatch: pyte
     os.close(lock)
 
 
-# Each rank prints numbered lines as fast as it can.
+# Each rank prints numbered lines, 10,000 of them as fast as it can, and goes on until the run's log has made way three
+# times and its own file once: how often the supervisor comes to that during a burst is the machine's affair.
 CHATTY_RANKS = """
-import os
-for number in range(30_000):
-    os.write(1, f"{number:063d}\\n".encode())
+import os, time
+number, own = 0, os.readlink("/proc/self/fd/1") + ".1"
+while number < 10_000 or len(os.listdir({kept!r})) < 3 or not os.path.exists(own):
+    for _ in range(1000):
+        os.write(1, f"{{number:063d}}\\n".encode())
+        number += 1
+    if number >= 10_000:
+        time.sleep(0.02)
 """
 
 
@@ -277,18 +284,18 @@ def test_under_torchrun_both_the_ranks_files_and_the_runs_log_stay_short_and_who
     run_dir, entry, kept = lab.run_dir(), lab.directory / "quick.py", lab.directory / "kept"
     kept.mkdir()
     entry.write_text(entry.read_text().replace("sys.exit(", KEEPING.format(kept=str(kept)) + "sys.exit("))
-    built = command.build([sys.executable, lab.script(CHATTY_RANKS)], world_size=2, run_dir=run_dir)
-    launch.start(built, run_dir, log_mb=0.3)
+    script = lab.script(CHATTY_RANKS.format(kept=str(kept)))
+    launch.start(command.build([sys.executable, script], world_size=2, run_dir=run_dir), run_dir, log_mb=0.3)
     assert lab.ended(run_dir, 180).code == 0
     parts = [path.read_bytes() for path in sorted(kept.iterdir())]
-    assert len(parts) > 2
     whole = b"".join(parts) + (Path(run_dir) / "train.log").read_bytes()
+    printed = []
     for rank in range(2):
         mark = f"[default{rank}]:".encode()
         lines = [line.removeprefix(mark) for line in whole.split(b"\n") if line.startswith(mark)]
-        assert [int(line) for line in lines] == list(range(30_000))
+        assert [int(line) for line in lines] == list(range(len(lines)))
+        printed.append(len(lines) * LINE)
     files = list(Path(run_dir, "ranks").rglob("stdout.log"))
-    assert len(files) == 2
+    assert sorted(path.stat().st_size for path in files) == sorted(printed) and min(printed) >= 10_000 * LINE
     for path in files:
-        assert path.stat().st_size == 30_000 * LINE and path.stat().st_blocks * 512 < path.stat().st_size
-        assert path.with_name("stdout.log.1").exists()
+        assert path.stat().st_blocks * 512 < path.stat().st_size and path.with_name("stdout.log.1").exists()
