@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lavender_tui.launch.code_version import CodeVersion, code_version
+from lavender_tui.training import provenance
 from lavender_tui.training.provenance import versions
 
 
@@ -88,6 +90,7 @@ def test_a_git_that_hangs_is_left(repository: Path, tmp_path: Path, monkeypatch:
 
 def test_a_training_records_the_code_of_its_script(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(repository / "inner" / "train.py"), raising=False)
+    monkeypatch.setattr(provenance, "code_version", partial(code_version, timeout_seconds=60))
     found = versions()
     assert (found["git_commit"], found["git_changed"]) == (git(repository, "rev-parse", "HEAD"), 0)
     assert {"torch", "lancedb", "python", "lavender_tui"} <= found.keys()

@@ -17,7 +17,7 @@ from lavender_tui.checkpoints import remembered
 from lavender_tui.checkpoints.findings import Cancelled
 from lavender_tui.launch.code_version import code_version
 from lavender_tui.model.plan import Verdict
-from lavender_tui.resume import Options, examine, examined, is_examined_by_default
+from lavender_tui.resume import Options, examine, examined, is_examined_by_default, version_checks
 from lavender_tui.resume.version_checks import installed
 from tests.resume.full_files import full, net, parts
 from tests.resume.saves import TRAIN, check, proposed, refusals, row, save, warnings
@@ -212,7 +212,8 @@ def git(directory: Path, *words: str) -> str:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(version_checks, "_TIMEOUT_SECONDS", 60.0)
     place = tmp_path / "code"
     place.mkdir()
     git(place, "init", "-q")

@@ -19,7 +19,7 @@ from tests.ports import free_ports
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "munged")
 PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
 NODES = ("n1", "n2")
-KILL_WAIT_SECONDS = 4
+KILL_WAIT_SECONDS = 10  # that a job has from its SIGTERM on, to save in
 GRACE_SECONDS = 20  # that a preempted job gets
 STARTING_SECONDS = 90.0
 
