@@ -212,18 +212,19 @@ def _by_traceback(run_dir: str, failure: RankFailure | None, code: int | None) -
     exit_code = failure.exit_code if failure is not None and failure.exit_code is not None else code
     found = _last_traceback_of(run_dir, failure) if exit_code in (1, -signal.SIGABRT) else None
     usage = _usage_error(run_dir, failure) if exit_code == 2 else None
+    said = _last_words(run_dir, failure) if exit_code == 1 and found is None else None
     rank, who = (failure.rank, f"rank {failure.rank}: ") if failure is not None else (None, "")
     if found is not None and found.is_surely_why:
         one = found.traceback
         return Failure(words=who + one.head, rank=rank, exception=one.head, traceback=one.shown(), where=found.where)
     if found is not None:
         return Failure(words=who + found.words_where_unsure(), rank=rank, where=found.where)
-    if usage is not None:
-        return Failure(words=who + usage[0], rank=rank, where=usage[1])
+    if (told := usage or said) is not None:
+        return Failure(words=who + told[0], rank=rank, where=told[1])
     if failure is None:
         return None
-    told = f"ended with exit code {exit_code}" if failure.exit_code else "failed"
-    return Failure(words=f"rank {rank} {told}", rank=rank, where=_output_of(run_dir, failure))
+    ended = f"ended with exit code {exit_code}" if failure.exit_code else "failed"
+    return Failure(words=f"rank {rank} {ended}", rank=rank, where=_output_of(run_dir, failure))
 
 
 def describe_signal(number: int, kills: MemoryKills | None = None, pid: int | None = None) -> str:
@@ -399,6 +400,16 @@ def _usage_error(run_dir: str, failure: RankFailure | None) -> tuple[str, str] |
     for path in [*_outputs_of(run_dir, failure)[:1], os.path.join(run_dir, LOG)]:
         if (words := tracebacks.usage_error(_tail(path))) is not None:
             return words, os.path.relpath(path, run_dir)
+    return None
+
+
+def _last_words(run_dir: str, failure: RankFailure | None) -> tuple[str, str] | None:
+    """What a script said at its end without a traceback, and in which file; of ranks only their own outputs tell."""
+    if failure is None and os.path.isdir(os.path.join(run_dir, RANKS)):
+        return None
+    for path in _outputs_of(run_dir, failure)[:1] if failure is not None else (os.path.join(run_dir, LOG),):
+        if (words := tracebacks.last_words(_tail(path))) is not None:
+            return f'the output ends with "{words[:LONGEST_WORDS]}"', os.path.relpath(path, run_dir)
     return None
 
 

@@ -19,6 +19,7 @@ _MOST_FOREIGN = 50  # lines between a traceback's own ones
 _MOST_MESSAGE_LINES = 20
 _LONGEST_NAME = 1000
 _LONGEST_PREFIX = 100
+_LONGEST_BAR = 4000
 
 _MARK = r"(?:\[rank[0-9]+\]: ?|\[(?!rank[0-9])[A-Za-z_]+[0-9]+\]:)"
 # torchrun puts "[default0]:" before a line of rank 0, torch itself "[rank0]: ".
@@ -51,8 +52,10 @@ _AFTERMATH = re.compile(
     r"terminate called|Exception raised from|Fatal Python error|"
     r"(?:Current thread|Thread) 0x|Extension modules|<unknown function>|\*\*\*|[=-]{20}|"
     r"NCCL|(?:\[[^\]]*\] )?[\w.-]+:[0-9]+:[0-9]+ \[|(?:wandb|swanlab|srun|slurmstepd): |"
-    r"\S+\.(?:py:[0-9]+: \w*Warning|(?:cuh?|cpp|h):[0-9]+:)|Aborted|Segmentation fault|Killed|Terminated"
+    r"\S+\.(?:py:[0-9]+: \w*Warning|(?:cuh?|cpp|h):[0-9]+:)|Aborted|Segmentation fault|Killed|Terminated|"
+    r"\[lavender-tui supervisor\] "
 )
+_BAR = re.compile(r"^[^|]*%\|.*?\d(?:it/s|s/it)[^\]]*\]")  # what is printed next may stand right behind it
 _LAUNCHERS = "torch.distributed.elastic."
 
 
@@ -129,6 +132,15 @@ def usage_error(text: str) -> str | None:
     for at in range(len(lines) - 1, max(-1, len(lines) - 6), -1):
         if _USAGE_ERROR.match(lines[at][:_LONGEST_NAME]) and any(line.startswith("usage: ") for line in lines[:at]):
             return short(lines[at])
+    return None
+
+
+def last_words(text: str) -> str | None:
+    """The last line that a script printed itself, as `sys.exit("no corpus")` does; neither a bar nor an aftermath."""
+    for line, is_overwritten in reversed(list(_printed(last_lines(text, 200)))):
+        body = _BAR.sub("", line[_marks_of(line)[1] :][:_LONGEST_BAR]).strip()
+        if body and not is_overwritten and not _is_bar(body) and not _AFTERMATH.match(body):
+            return short(body)
     return None
 
 

@@ -93,7 +93,8 @@ def next_save(run: Run, now: float) -> str:
         return ""
     left = last + every - now
     if abs(left) < 60:
-        return "next save within a minute" if left > 0 else "next save due now"
+        longest = "a minute" if every >= 60 else text.duration(max(1, round(every)))
+        return f"next save within {longest}" if left > 0 else "next save due now"
     minutes = round(abs(left) / 60)
     words = f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
     return f"next save in {words}" if left > 0 else f"next save due since {words}"

@@ -29,8 +29,8 @@ def main():
             {{}}["a"]
         except KeyError as error:
             raise RuntimeError("boom") from error
-    if rank == 1 and way == "code":
-        sys.exit(3)
+    if rank == 1 and way in ("code", "said"):
+        sys.exit(3 if way == "code" else "no corpus")
     if rank == 1:
         os.kill(os.getpid(), getattr(signal, way))
     time.sleep(60)
@@ -53,6 +53,7 @@ PLAIN = "record = lambda function: function"
         (RECORDED, "all", "rank 1: ValueError: bad on 1", "ValueError: bad on 1"),
         (RECORDED, "late", "rank 1: ValueError: bad on 1", "ValueError: bad on 1"),
         (PLAIN, "code", "rank 1 ended with exit code 3", None),
+        (PLAIN, "said", 'rank 1: the output ends with "no corpus"', None),
         (RECORDED, "SIGSEGV", "rank 1 was killed by signal 11 (SIGSEGV)", None),
         (PLAIN, "SIGKILL", "rank 1 was killed by signal 9", None),
     ],

@@ -107,6 +107,26 @@ def test_a_rank_that_got_over_a_lost_neighbour_failed_by_itself(tmp_path: Path) 
     assert find(str(tmp_path), 1) == "rank 1 ended with exit code 1"
 
 
+@pytest.mark.parametrize(
+    ("log", "code", "found"),
+    [
+        ("step 1\nno corpus at /data\n", 1, 'the output ends with "no corpus at /data"'),
+        ("step 1\nno corpus\n\n[lavender-tui supervisor] older lines are in train.log.1\n", 1, "no corpus"),
+        ("\r 50%|##   | 1/2 [00:01<00:01, 1.0it/s, loss=2.1]no corpus\n", 1, '"no corpus"'),
+        ("no corpus\n\r 50%|##   | 1/2 [00:01<00:01, 1.0it/s]", 1, '"no corpus"'),
+        ("\x1b[31mno corpus\x1b[0m\n", 1, '"no corpus"'),
+        ("no corpus\n", 3, None),  # a code of its own: what was printed before need not be why
+        ("", 1, None),
+    ],
+)
+def test_what_a_script_said_at_its_end_without_a_traceback(
+    tmp_path: Path, log: str, code: int, found: str | None
+) -> None:
+    (tmp_path / "train.log").write_bytes(log.encode())
+    told = find(str(tmp_path), code)
+    assert told is None if found is None else found in str(told), told
+
+
 @pytest.mark.parametrize("level", ["WARNING", "INFO", "ERROR", "DEBUG", "CRITICAL"])
 def test_a_line_that_another_thread_logs_inside_a_traceback_is_not_its_error(level: str) -> None:
     for logged in (f"{level}:root:from a thread", f"{level}: from a thread"):
