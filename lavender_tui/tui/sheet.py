@@ -225,6 +225,16 @@ class Sheet:
             self.plan_values = {}
             self.touched.pop(POLICY, None)
 
+    def let_go(self) -> bool:
+        """A chosen save of this run that was deleted since gives way to the newest. False where nothing changes."""
+        chosen = self.touched.get(CHECKPOINT)
+        if chosen is None or self.proposal is not None or os.path.dirname(chosen.path) != self.run.path:
+            return False
+        if any(one.path == chosen.path for one in self.run.checkpoints):
+            return False
+        self.choose(CHECKPOINT, None)
+        return True
+
     @property
     def can_go_back(self) -> bool:
         """Is there a checkpoint from before a jump of the loss, or has it been chosen?"""

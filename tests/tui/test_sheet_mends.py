@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,6 +155,21 @@ async def test_list_and_sheet_say_the_same_of_an_empty_list_of_states(play: Play
         await press(pilot, "r")
         await until_shown(pilot, "can't be launched: see checkpoint   m reads the epoch again from its start")
         assert "an empty list of rank states" in text_of(pilot.app)
+
+
+async def test_a_chosen_save_that_is_deleted_gives_way_to_the_newest(play: Play, root: Path) -> None:
+    async with play(root) as pilot:
+        screen = await open_sheet(pilot)
+        await press(pilot, "shift+tab", "shift+tab", "right")
+        await until_shown(pilot, "1 before newest")
+        await until_shown(pilot, "checks passed")
+        Path(screen._sheet.checkpoint.path).unlink()
+        await until(pilot, lambda: all(one.save_count != 59 for one in screen._sheet.run.checkpoints), "the deletion")
+        for _ in range(2):  # the first may only say that it is gone
+            await press(pilot, "f5")
+            await until(pilot, lambda: re.search("F5 checks again|pretrain 0060", text_of(pilot.app)), "an answer")
+        await until_shown(pilot, "pretrain 0060")
+        await until_shown(pilot, "checks passed")
 
 
 async def test_a_resumed_run_shows_its_epoch_before_its_first_save(play: Play, one_run: Path) -> None:

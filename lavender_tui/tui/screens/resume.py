@@ -265,6 +265,12 @@ class ResumeScreen(Checking, StopActions):
         self._show_rows()
         self._ask()
 
+    def action_check_again(self) -> None:
+        if self._launching_since is None and self._sheet.let_go():
+            self._changed()
+        else:
+            super().action_check_again()
+
     def action_scroll_body(self, pages: int) -> None:
         body = self.query_one("#body", VerticalScroll)
         body.scroll_relative(y=pages * max(1, body.size.height - 2), animate=False)
