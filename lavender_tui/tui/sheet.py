@@ -225,6 +225,11 @@ class Sheet:
             self.plan_values = {}
             self.touched.pop(POLICY, None)
 
+    def hold(self) -> None:
+        """What was found to be bad stays chosen: the save before it is taken by a key, and never by itself."""
+        if CHECKPOINT not in self.touched and self.checkpoint is not None:
+            self.touched[CHECKPOINT], self.is_before_spike = self.checkpoint, False
+
     def let_go(self) -> bool:
         """A chosen save of this run that was deleted since gives way to the newest. False where nothing changes."""
         chosen = self.touched.get(CHECKPOINT)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,6 +19,7 @@ from lavender_tui.checkpoints.findings import Cancelled, Integrity
 from lavender_tui.checkpoints.floats import FLOATS
 from lavender_tui.checkpoints.integrity import BLOCK, find_non_finite, look_through, verify
 from lavender_tui.errors import UnreadableFile
+from tests.training.harm import aged
 
 
 @pytest.fixture(autouse=True)
@@ -279,13 +279,6 @@ def test_memory_stays_small(tmp_path: Path) -> None:
     )
     out = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert int(out.stdout) < 40 * 1024
-
-
-def aged(path: str) -> str:
-    """As if it had been written a while ago: what is younger isn't remembered."""
-    while time.time() - os.stat(path).st_ctime < 2.1:
-        time.sleep(0.05)
-    return path
 
 
 def test_what_was_found_is_remembered_as_long_as_the_file_is_the_same(tmp_path: Path, isolated_home: Path) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from lavender_tui import cli
 from tests.resume.saves import save
+from tests.training.harm import aged
 from tests.tui.conftest import Play, press, text_of, until, until_shown
 
 RUN = "run-2026-04-24_18-53-41"
@@ -108,7 +109,7 @@ async def test_weights_that_are_no_numbers_are_named_with_their_tensor(
 ) -> None:
     saved(1)
     weights["weight"][1, 2] = float("nan")
-    saved(2, model_state_dict=weights)
+    aged(saved(2, model_state_dict=weights))
     [said] = await sheets(2, then="v", shows="weight (1 NaN of 8)")
     assert "can't be launched" in said and "go back to pretrain-10-00-00-0001.pt" in said
 

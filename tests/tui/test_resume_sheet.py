@@ -26,6 +26,7 @@ from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.screens.stop import StopBox
 from lavender_tui.tui.sheet import CHECKPOINT, LAUNCHER, POLICY, WORKERS, WORLD, row_of
 from lavender_tui.tui.widgets import choice_row
+from tests.training.harm import aged
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
 from tests.tui.sheets import FAILED, choose_local, launched_run, open_sheet, snapshot_of
@@ -430,6 +431,7 @@ def spoil(path: Path) -> None:
     body["model_state_dict"]["weight"][0, 0] = float("nan")
     torch.save(body, path)
     os.utime(path, (facts.st_mtime, facts.st_mtime))
+    aged(str(path))
 
 
 async def test_the_whole_checkpoint_is_read_when_asked(play: Play, root: Path) -> None:
@@ -441,13 +443,20 @@ async def test_the_whole_checkpoint_is_read_when_asked(play: Play, root: Path) -
         await until_shown(pilot, "checks passed")
 
 
-async def test_a_nan_in_the_weights_is_found_and_refused(play: Play, root: Path) -> None:
+async def test_a_nan_in_the_weights_is_found_and_refused_until_another_save_is_chosen(play: Play, root: Path) -> None:
     spoil(next((root / FAILED).glob("*-0060.pt")))
     async with play(root, size=LARGE) as pilot:
-        await open_sheet(pilot)
+        screen = await open_sheet(pilot)
         await press(pilot, "v")
         await until_shown(pilot, "numbers that are none", 60)
-        await until_shown(pilot, "can't be launched")
+        await until_shown(pilot, "m goes back to pretrain 0059")
+        await until(pilot, lambda: screen._sheet.run.known_bad, "what was found, as the list has it")
+        await press(pilot, "f5")
+        await until_shown(pilot, "m goes back to pretrain 0059")
+        assert "can't be launched" in text_of(pilot.app) and "pretrain 0060" in text_of(pilot.app)
+        await press(pilot, "m")
+        await until_shown(pilot, "checks passed")
+        assert "pretrain 0059" in text_of(pilot.app) and "1 before newest" in text_of(pilot.app)
 
 
 async def test_what_is_launched_is_looked_through_first(play: Play, root: Path, tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ class ResumeScreen(Checking, StopActions):
             self._error = message.error
             self._proposal = message.proposal or self._proposal
             self._sheet.adopt(self._proposal)
+            if self._is_refused:
+                self._sheet.hold()
             self._show_rows()
             self._show_answer()
 
