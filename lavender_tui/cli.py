@@ -134,7 +134,7 @@ def planning_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--verify/--no-verify",
             default=None,
-            help="Read the whole checkpoint first: checksums, NaN; a plan opens the table too (default: up to 2 GB).",
+            help="Read the whole checkpoint: checksums, NaN (default: one up to 2 GB); a plan opens the table too.",
         ),
         click.option("--before-spike", is_flag=True, help="From the newest checkpoint before the loss jumped."),
         JSON,

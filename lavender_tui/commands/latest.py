@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from lavender_tui.commands import places
-from lavender_tui.commands.plan import looked_through, options_of, refused, show
+from lavender_tui.commands.plan import looked_at, options_of, refused, show
 from lavender_tui.commands.printing import Talk, put_findings, put_json, say
 from lavender_tui.errors import AlreadyRunning, UsageError
 from lavender_tui.model import text
@@ -48,16 +48,14 @@ def run(
 
 def _start(found: Any, root: str, wanted: Any, as_json: bool, talk: Talk) -> str:
     """Start what is to be started; the new run's directory."""
-    from lavender_tui.resume import carry_out, fresh, is_examined_by_default
+    from lavender_tui.resume import carry_out, fresh
 
     if found.next is fresh.Next.FRESH:
         say(f"{found.why}: starting fresh")
         made = fresh.start_fresh(root, wanted)
         _put(found.next, made.run_dir, None, made.record.identity, made.argv, as_json)
         return made.run_dir
-    proposal = found.proposal
-    if not proposal.is_refused and is_examined_by_default(proposal):
-        proposal = looked_through(proposal)
+    proposal = looked_at(found.proposal)
     put_findings(proposal, talk)
     if proposal.is_refused:
         if as_json:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 def run(*, command: tuple[str, ...], as_json: bool, target: str | None = None, **options: Any) -> int:
     from lavender_tui.resume import propose, verified
 
-    proposal = propose(target_of(target), options_of(command, **options))
-    if options.get("verify"):
-        proposal = verified(looked_through(proposal))
+    asked = bool(options.get("verify"))
+    proposal = looked_at(propose(target_of(target), options_of(command, **options)), asked=asked)
+    if asked:
+        proposal = verified(proposal)
     show(proposal, as_json=as_json)
     return 1 if proposal.is_refused else 0
 
@@ -50,10 +51,15 @@ def options_of(command: tuple[str, ...], *, policy: str | None = None, **options
     return Options(command=command, policy=Policy(policy) if policy else None, verify_bytes=verify_bytes, **options)
 
 
-def looked_through(proposal: Proposal) -> Proposal:
-    """The proposal after its whole checkpoint was read; where that takes a while, how far it is, on a terminal."""
-    from lavender_tui.resume import examined
+def looked_at(proposal: Proposal, *, asked: bool = False) -> Proposal:
+    """The proposal after its whole checkpoint was read, where a resume would do so or it is `asked` for.
 
+    Where that takes a while it is said how far it is, on a terminal.
+    """
+    from lavender_tui.resume import examined, is_examined_by_default
+
+    if not is_examined_by_default(proposal) or (proposal.is_refused and not asked):
+        return proposal
     with Counter("reading the checkpoint") as counter:
         return examined(proposal, on_progress=counter)
 

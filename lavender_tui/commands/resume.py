@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lavender_tui.commands.plan import looked_through, options_of, refused, show, target_of
+from lavender_tui.commands.plan import looked_at, options_of, refused, show, target_of
 from lavender_tui.commands.printing import ask, is_terminal, put_findings, put_json, say, talk_of
 from lavender_tui.errors import Refused, ResumedAlready
 from lavender_tui.model import text
@@ -27,11 +27,9 @@ def run(
         return to_be_current.run(
             command=command, as_json=as_json, dry_run=dry_run, follow=follow, target=target, talk=talk, **options
         )
-    from lavender_tui.resume import is_examined_by_default, propose
+    from lavender_tui.resume import propose
 
-    proposal = propose(target_of(target), options_of(command, **options))
-    if options.get("verify") or (not dry_run and not proposal.is_refused and is_examined_by_default(proposal)):
-        proposal = looked_through(proposal)
+    proposal = looked_at(propose(target_of(target), options_of(command, **options)), asked=bool(options.get("verify")))
     if dry_run:
         show(proposal, as_json=as_json)
         return 1 if proposal.is_refused else 0

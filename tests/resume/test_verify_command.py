@@ -48,10 +48,13 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {one["id"]: one for one in json.loads(done.stdout)["checks"]}
 
 
-def test_a_plan_looks_inside_where_it_is_asked_to(bad: str, command: tuple[str, ...]) -> None:
-    quick = lavender("plan", bad, "--json", *command)
-    assert quick.returncode == 0 and "checkpoint.finite" not in checks(quick)
-    deep = lavender("plan", bad, "--verify", "--json", *command)
+@pytest.mark.parametrize("how", ["plan", "resume --dry-run", "plan --verify"])
+def test_a_plan_looks_inside_as_a_resume_does(bad: str, command: tuple[str, ...], how: str) -> None:
+    path = os.path.join(bad, "pretrain-10-00-00-0002.pt")
+    for options, variables in ((("--no-verify",), {}), ((), {"LAVENDER_TUI_VERIFY_GB": "1e-9"})):
+        quick = lavender("plan", path, "--json", *options, *command, **variables)
+        assert quick.returncode == 0 and "checkpoint.finite" not in checks(quick)
+    deep = lavender(*how.split(), path, "--json", *command)
     found = checks(deep)["checkpoint.finite"]
     assert deep.returncode == 1 and found["verdict"] == "refuse"
     assert "weight (1 NaN of 8)" in found["what"] and "go back to pretrain-10-00-00-0001.pt" in found["remedy"]

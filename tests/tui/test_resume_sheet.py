@@ -398,14 +398,22 @@ async def test_any_other_key_ends_the_number(play: Play, root: Path, other: str)
         await until_shown(pilot, "[2]")
 
 
-async def test_a_row_out_of_sight_comes_back_before_it_changes(play: Play, root: Path) -> None:
+@pytest.mark.parametrize(("key", "chosen"), [("2", "[2]"), ("right", "[8]")])
+async def test_a_row_out_of_sight_comes_back_as_it_changes(play: Play, root: Path, key: str, chosen: str) -> None:
     async with play(root, size=SMALL) as pilot:
         await open_sheet(pilot)
         await until_shown(pilot, "pgdn more checks")
         await press(pilot, "pagedown", "pagedown")
         assert "world_size  " not in text_of(pilot.app)
-        await press(pilot, "3")
-        await until_shown(pilot, "[4]")
+        await press(pilot, key)
+        await until_shown(pilot, chosen)
+        assert "world_size  " in text_of(pilot.app)
+
+
+async def test_what_refuses_is_shown_from_below(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await open_sheet(pilot)
+        await until_shown(pilot, "pgdn more checks")
         await press(pilot, "3")
         await until_shown(pilot, "can't be launched: see world_size")
         await press(pilot, "pagedown", "pagedown", "enter")

@@ -125,8 +125,8 @@ class ChoiceRow(Widget, can_focus=True):
 
     def action_step(self, by: int) -> None:
         self._end_number()
-        if not self._come_into_view():
-            self.post_message(self.Stepped(self.row, by))
+        self._come_into_view()
+        self.post_message(self.Stepped(self.row, by))
 
     def on_key(self, event: events.Key) -> None:
         is_digit = event.character is not None and event.character in "0123456789"
@@ -134,8 +134,7 @@ class ChoiceRow(Widget, can_focus=True):
             self._end_number()
             return
         event.stop()
-        if self._come_into_view():
-            return
+        self._come_into_view()
         before = self._digits
         if is_digit:
             self._type(((before or "") + (event.character or ""))[-_MOST_DIGITS:])
@@ -161,13 +160,11 @@ class ChoiceRow(Widget, can_focus=True):
             self._digits = None
             self.refresh(layout=True)
 
-    def _come_into_view(self) -> bool:
-        """A row that was scrolled away is shown, and the key changes nothing: nobody could see what it did."""
+    def _come_into_view(self) -> None:
+        """A row that was scrolled away is shown as the key changes it: what a key does has to be seen."""
         body = self.scrollable_body
-        if body is None or body.region.contains_region(self.region):
-            return False
-        self.scroll_visible(animate=False)
-        return True
+        if body is not None and not body.region.contains_region(self.region):
+            self.scroll_visible(animate=False)
 
     @property
     def scrollable_body(self) -> Widget | None:
