@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable
 
 from lavender_tui.logs.errors import feed
@@ -115,6 +116,7 @@ class Count:
 
     def __init__(self, words: Words, size: int) -> None:
         self._words, self._size = words, size
+        self._open = 0  # lines among `count` that what is appended may still change
         self.at, self.count = 0, 0
         self.starts = array("Q")
 
@@ -122,13 +124,27 @@ class Count:
     def is_whole(self) -> bool:
         return self.at >= self._size
 
+    @property
+    def _open_from(self) -> int:
+        """A line at the end of the last page may go on, and a bar there may rewrite the end of the page before."""
+        return max(0, (self._size - 1) // PAGE - 1) * PAGE
+
     def go_on(self) -> None:
         """The next megabyte."""
         end = min(self.at + STEP, -(-self._size // PAGE) * PAGE)
         found = self._words.between(self.at, end)
         self.count += len(found)
+        self._open += sum(one.start >= self._open_from for one in found)
         self.starts.extend(one.start for one in found[: MOST_PLACED - len(self.starts)])
         self.at = end
+
+    def grow(self, size: int) -> None:
+        """The file is so long now: what was appended is counted as well, and its old end once more."""
+        begin = self._open_from
+        self.at, self.count, self._open = min(self.at, begin), self.count - self._open, 0
+        # A new array: another thread may look places up in the one that it was told of.
+        self.starts = self.starts[: bisect_left(self.starts, begin)]
+        self._size = size
 
 
 def survey(pager: Pager, is_cancelled: Callable[[], bool] = lambda: False) -> Survey:

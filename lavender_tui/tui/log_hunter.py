@@ -215,7 +215,7 @@ class LogHunter:
         self._count.go_on()
         if self._count.is_whole or time.monotonic() - self._told_at >= _TOLD_SECONDS:
             self._told_at = time.monotonic()
-            done = 1.0 if self._count.is_whole else self._count.at / max(1, pager.size)
+            done = 1.0 if self._count.is_whole else min(0.99, self._count.at / max(1, pager.size))
             self._post(LogCounted(self._session, query.words, self._count.count, done, self._count.starts))
         return True
 
@@ -252,7 +252,10 @@ class LogHunter:
         change = pager.look()
         if change is Change.GROWN:
             self._grew_at, self._is_open_ended = time.monotonic(), True
-            return self._is_survey_asked or pager.size <= SURVEYED_UNASKED
+            if self._count is not None:
+                self._count.grow(pager.size)
+                self._told_at = time.monotonic()  # a short rest is told as soon as it is counted, and not before
+            return self._count is not None or self._is_survey_asked or pager.size <= SURVEYED_UNASKED
         if change in (Change.CUT, Change.REPLACED):
             self._let_go()  # the reader tells the screen, which opens the file anew
         elif self._is_open_ended and time.monotonic() - self._grew_at > _QUIET_SECONDS and survey.is_whole:

@@ -82,8 +82,8 @@ def found_words(error: ErrorBlock, line: int | None, place: str = "") -> str:
 
 
 def count_words(words: str, count: int, done: float, place: int | None = None) -> str:
-    """ "“loss”: 120 lines", "“loss”: 120 lines so far, 34 %"; "“loss”: 3 of 120 lines" at one of them."""
+    """ "“loss”: 120 lines", "“loss”: 120 lines so far, 34 %"; "“loss”: match 3 of 120" at one of them."""
     so_far = "" if done >= 1 else f" so far, {done:.0%}"
     if place is not None:
-        return f"“{words}”: {place:,} of {text.plural(count, 'line')}{so_far}"
+        return f"“{words}”: match {place:,} of {count:,}{so_far}"
     return f"“{words}”: {text.plural(count, 'line') if count else 'no line'}{so_far}"

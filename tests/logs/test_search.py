@@ -50,6 +50,30 @@ def test_as_many_lines_as_grep_finds(log: Path, words: str) -> None:
     assert count(log, words) == int(told.stdout)
 
 
+@pytest.mark.parametrize("piece", [PAGE // 3 + 7, PAGE, 3 * PAGE + 1])
+@pytest.mark.parametrize("words", ["step 42", "loss", "5"])
+def test_a_log_counted_while_it_grows_has_as_many_as_one_that_is_whole(
+    log: Path, tmp_path: Path, words: str, piece: int
+) -> None:
+    data, growing = log.read_bytes()[: 8 * PAGE], tmp_path / "log"
+    growing.touch()
+    pager = Pager(str(growing))
+    counted = Count(Words(pager, Query.of(words)), pager.size)
+    for at in range(0, len(data), piece):
+        with growing.open("ab") as file:
+            file.write(data[at : at + piece])
+        pager.look()
+        counted.grow(pager.size)
+        if at // piece % 3:  # now and then it grows before all of it is counted
+            while not counted.is_whole:
+                counted.go_on()
+    while not counted.is_whole:
+        counted.go_on()
+    starts = [row.offset for _, row in matching_rows(pager, Query.of(words))]
+    pager.close()
+    assert list(counted.starts) == starts and counted.count == len(starts) == count(growing, words)
+
+
 def test_a_pattern_and_what_is_none(log: Path) -> None:
     assert count(log, r"\vstep (7|8) ") == 2
     assert count(log, r"\vStep \d+$") == 0

@@ -111,7 +111,7 @@ async def test_search_marks_counts_and_goes_around(play: Play, root: Path, log: 
         await press(pilot, "l")
         await until_shown(pilot, f"line {LINES} loss")
         await press(pilot, "slash", *"line 777", "enter")
-        await until_shown(pilot, "“line 777”: 1 of 11 lines")
+        await until_shown(pilot, "“line 777”: match 1 of 11")
         await until_shown(pilot, "line 777 loss")  # from the end on it goes around
         view = view_of(pilot)
         for key, wanted in (("n", 7770), ("n", 7771), ("N", 7770), ("N", 777)):

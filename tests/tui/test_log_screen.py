@@ -178,13 +178,27 @@ async def test_a_search_says_which_match_and_how_to_go_on(play: Play, root: Path
         await press(pilot, "l")
         await until_shown(pilot, "error 1 of 3")
         await press(pilot, "g", "slash", *"step 7 ", "enter")
-        await until_shown(pilot, "“step 7 ”: 1 of 2 lines")
+        await until_shown(pilot, "“step 7 ”: match 1 of 2")
         shown = lines_of(pilot.app)
         assert any(line.startswith("▶[default0]:epoch 1 step 7") for line in shown) and "n N match" in shown[-1]
         await press(pilot, "n")
-        await until_shown(pilot, "“step 7 ”: 2 of 2 lines")
+        await until_shown(pilot, "“step 7 ”: match 2 of 2")
         await press(pilot, "escape")
         await until(pilot, lambda: "n N match" not in lines_of(pilot.app)[-1], "no search")
+
+
+async def test_what_is_appended_while_a_search_stands_is_counted_as_well(play: Play, root: Path) -> None:
+    log = root / FAILED / "train.log"
+    log.write_text("step 1\nsaved 1\nstep 2\nsaved 2\n")
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "l", "g", "slash", *"saved", "enter")
+        await until_shown(pilot, "“saved”: match 1 of 2")
+        for first in (3, 6):
+            with log.open("a") as file:
+                file.write("".join(f"saved {number}\n" for number in range(first, first + 3)))
+            await until_shown(pilot, f"“saved”: match 1 of {first + 2}")
+        await press(pilot, *"nnnnnnn")
+        await until_shown(pilot, "“saved”: match 8 of 8")
 
 
 async def test_the_title_keeps_the_states_word_where_lines_are_wrapped(play: Play, root: Path) -> None:

@@ -139,7 +139,7 @@ async def test_while_a_search_stands_esc_ends_that_and_says_so(play: Play, root:
     async with play(root, size=SMALL) as pilot:
         await _on_failed(pilot, root)
         await press(pilot, "l", "slash", *"rank0", "enter")
-        await until_shown(pilot, "“rank0”: 3 of 3 lines")
+        await until_shown(pilot, "“rank0”: match 3 of 3")
         await until_shown(pilot, "esc end search")
         await press(pilot, "escape")
         await until_shown(pilot, "esc back")
