@@ -19,7 +19,7 @@ from lavender_tui.checkpoints import is_checkpoint_name, read_checkpoint
 from lavender_tui.demo.coverage import ROWS_PREFIX, Generation, trained_steps
 from lavender_tui.errors import LavenderError, NotFound
 from lavender_tui.launch.record import read_launch
-from lavender_tui.model.text import clean, plural
+from lavender_tui.model.text import one_line, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def main() -> int:
     try:
         found = tally(options.run, options.epoch)
     except LavenderError as error:
-        print(clean(str(error)), file=sys.stderr)
+        print(one_line(str(error)), file=sys.stderr)
         return error.exit_code
     print(found)
     return 0 if found.is_exact else 1

@@ -120,7 +120,7 @@ class _Stopping:
         if left:
             how, words = "alive", still_there(left)
         elif self.killed:
-            how, words = "killed", "killed" if self.order.how == "kill" else "had to be killed: it did not end in time"
+            how, words = "killed", self.order.words_if_killed
         else:
             how, words = "ended", ended_words(self.run_dir, self.saves_before, seconds)
         return StopOutcome(how=how, words=words, waited_seconds=seconds, left=tuple(left))

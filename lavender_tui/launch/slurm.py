@@ -28,7 +28,7 @@ from lavender_tui.launch.slurm_state import ControllerAway, answering_cluster, f
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.run import Lineage
 from lavender_tui.model.secrets import looks_secret
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import one_line
 
 NAME = "slurm"
 TAKES_SAVE_SIGNAL = False
@@ -294,7 +294,7 @@ def _sbatch(record: LaunchRecord, env: dict[str, str]) -> tuple[int, str | None]
     answer = _ANSWER.fullmatch(done.stdout.decode("utf-8", "replace").strip())
     if done.returncode == 0 and answer:
         return int(answer[1]), answer[2]
-    told = clean(done.stderr.decode("utf-8", "replace").strip().removeprefix("sbatch: error: "), 400)
+    told = one_line(done.stderr.decode("utf-8", "replace").replace("sbatch: error: ", ""), 400)
     if done.returncode == 0 or _UNSURE.search(told):
         return _find_or_raise(record, f"sbatch said: {told or 'nothing'}"), None
     _withdraw(record)

@@ -21,7 +21,7 @@ from typing import Any
 from lavender_tui.errors import LavenderError
 from lavender_tui.launch.slurm_job import SlurmJob
 from lavender_tui.model.job import WAITING, Job
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import clean, one_line
 
 TIMEOUT_SECONDS = 15.0
 FIRST_FILTERED_JSON = (23, 11)
@@ -189,7 +189,7 @@ def from_json(text: str) -> list[Job]:
         document = json.loads(text)
         errors, jobs = document.get("errors"), document["jobs"]
         if errors:
-            raise ControllerAway(f"Slurm doesn't answer ({clean(str(_what(errors[0])), 200)})")
+            raise ControllerAway(f"Slurm doesn't answer ({one_line(str(_what(errors[0])), 200)})")
         return [_job(job) for job in jobs if isinstance(job, dict)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ControllerAway(f"what Slurm answers can't be read ({type(error).__name__})") from error

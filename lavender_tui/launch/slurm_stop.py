@@ -22,7 +22,7 @@ from lavender_tui.launch.record import ExitRecord, LaunchRecord, read_exit, writ
 from lavender_tui.launch.slurm_state import ControllerAway, cluster_to_name, query_environment
 from lavender_tui.launch.stop_order import CannotStop, StopOrder, StopOutcome, announce, ended_words, saves
 from lavender_tui.model.job import Job, words
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import one_line
 
 CALL_SECONDS = 20.0
 TICK, SLOWEST_TICK = 0.5, 4.0  # the queue is asked less and less often
@@ -53,7 +53,7 @@ def scancel(record: LaunchRecord, signal: Signals | None = None) -> None:
         raise ControllerAway(f"scancel did not answer within {CALL_SECONDS:.0f} s") from error
     except OSError as error:
         raise ControllerAway(f"scancel can't be executed ({error.strerror})") from error
-    told = clean(done.stderr.decode("utf-8", "replace").strip(), 300)
+    told = one_line(done.stderr.decode("utf-8", "replace"), 300)
     if done.returncode != 0 and "Invalid job id" not in told and "already completing" not in told:
         raise ControllerAway(f"scancel failed ({told or f'exit code {done.returncode}'})")
 

@@ -71,6 +71,11 @@ class StopOrder:
         """What is said of a run that got the order."""
         return {"kill": "told to end at once", "interrupt": "interrupted"}.get(self.how, "asked to save and end")
 
+    @property
+    def words_if_killed(self) -> str:
+        """What is said of a run that was ended by force: by the order itself, or because it didn't follow it."""
+        return "killed, as asked" if self.how == "kill" else "had to be killed: it did not end in time"
+
 
 GRACEFUL, KILL = StopOrder(), StopOrder(how="kill")
 

@@ -321,7 +321,7 @@ class _Stopping:
         elif self.is_over:
             how, words = ("killed" if killed else "ended"), "what it had left running is ended"
         elif killed:
-            how, words = "killed", "had to be killed: it did not end in time"
+            how, words = "killed", self.order.words_if_killed
         else:
             how, words = "ended", ended_words(self.run_dir, self.saves_before, seconds)
         return StopOutcome(how=how, words=words, waited_seconds=seconds, left=tuple(left), supervised=supervised)

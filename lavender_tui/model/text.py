@@ -36,6 +36,11 @@ def clean(text: object, limit: int | None = None) -> str:
     return shown
 
 
+def one_line(told: str, limit: int | None = None) -> str:
+    """What a program said on several lines, as one: "no such host / no configuration"; blank ones left out."""
+    return clean(" / ".join(line.strip() for line in told.splitlines() if line.strip()), limit)
+
+
 def _escape(raw: str) -> str:
     out: list[str] = []
     marks = 0

@@ -19,7 +19,7 @@ from typing import IO, Any
 import lavender_tui
 from lavender_tui.errors import BadState, LavenderError, NotFound
 from lavender_tui.model.state_shapes import normalise
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import clean, one_line
 from lavender_tui.resume.merge import packed, temporary_name
 
 MODULE = "lavender_tui.resume.merge"
@@ -145,14 +145,16 @@ class Child:
             return answer
         if answer["about"] == "state":
             raise BadState(
-                f"lancedb can't merge the states ({clean(answer['error'])})",
+                f"lancedb can't merge the states ({one_line(answer['error'])})",
                 hint="Take another checkpoint, or start the epoch again with --policy replay-epoch",
             )
         if answer["about"] == "file":
-            raise LavenderError(f"can't be written ({clean(answer['error'])})", where=where, hint="Name another place")
+            raise LavenderError(
+                f"can't be written ({one_line(answer['error'])})", where=where, hint="Name another place"
+            )
         if answer["about"] == "table":
-            raise NotFound(clean(answer["error"]))
-        raise LavenderError(clean(answer["error"]))
+            raise NotFound(one_line(answer["error"]))
+        raise LavenderError(one_line(answer["error"]))
 
     def _end_as_too_slow(self) -> None:
         self._was_too_slow = True

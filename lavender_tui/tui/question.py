@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from lavender_tui.errors import LavenderError, in_words
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import one_line
 
 
 class Question:
@@ -45,7 +45,7 @@ class Question:
         except (LavenderError, OSError) as error:
             self._end(in_words(error))
         except BaseException as error:  # whatever it is, one sentence is owed
-            told = f" ({clean(str(error), 300)})" if str(error) else ""
+            told = f" ({one_line(str(error), 300)})" if str(error) else ""
             self._end(f"the check itself broke off: {type(error).__name__}{told}")
         else:
             self._end(None)

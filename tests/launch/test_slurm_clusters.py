@@ -52,6 +52,13 @@ def test_the_record_names_the_cluster(programs: Path, tmp_path: Path, monkeypatc
     assert submitted(tmp_path) == "far"
 
 
+def test_a_refusal_of_several_lines_is_one_sentence(programs: Path, tmp_path: Path) -> None:
+    said = "sbatch: error: resolve_ctls: Unknown host\\nsbatch: error: fetch_config: no answer\\n"
+    program(programs, "sbatch", f"printf '{said}' >&2; exit 1")
+    with pytest.raises(LaunchFailed, match="no such job: resolve_ctls: Unknown host / fetch_config: no answer"):
+        submitted(tmp_path)
+
+
 def test_what_may_be_in_another_cluster_is_not_taken_for_unsubmitted(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,7 +155,9 @@ def test_a_record_that_another_user_wrote_names_nobody_elses_process(lab: Lab) -
     assert launch.stop(str(foreign), launch.KILL).how == "not running"
     assert record.is_alive and launch.is_alive(run_dir)
     os.chown(os.path.join(run_dir, "launch.json"), 12345, 12345)
-    assert launch.stop(run_dir, launch.KILL).how == "killed", "where the owner says nothing, the environment does"
+    outcome = launch.stop(run_dir, launch.KILL)
+    assert outcome.how == "killed", "where the owner says nothing, the environment does"
+    assert outcome.words == "killed, as asked", "nobody waited for an end that came too late"
 
 
 def test_a_training_that_wrote_its_own_record_is_stopped_by_it(lab: Lab) -> None:

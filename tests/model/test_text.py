@@ -30,6 +30,12 @@ def test_clean_shows_foreign_text_as_text(raw: object, shown: str) -> None:
     assert text.clean(raw) == shown
 
 
+def test_what_a_program_said_on_several_lines_is_one() -> None:
+    told = "sbatch: error: Unknown host\r\n\n  sbatch: error: fetch_config \x1b[0m\n"
+    assert text.one_line(told) == "sbatch: error: Unknown host / sbatch: error: fetch_config \\x1b[0m"
+    assert text.one_line("a\nb\nc", 4) == "a /…" and text.one_line("\n \n") == ""
+
+
 @given(st.text(), st.integers(1, 40))
 def test_cleaned_text_holds_nothing_that_moves_a_terminal(raw: str, limit: int) -> None:
     shown = text.clean(raw, limit)

@@ -111,7 +111,7 @@ class DiskScreen(Orderly, Screen[None]):
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
             self._is_pruning = False
-            words = text.clean(f"{type(event.worker.error).__name__}: {event.worker.error}", 300)
+            words = text.one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 300)
             self.notify(words, title="That did not work", severity="error", markup=False)
 
     # What is shown

@@ -14,7 +14,7 @@ from textual.worker import Worker, WorkerState
 
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.run import Run, RunState
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import clean, one_line
 from lavender_tui.tui.screens.stop_actions import StopActions, why_not_stopped
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class RunActions(StopActions, inherit_bindings=False):
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
-            words = clean(f"{type(event.worker.error).__name__}: {event.worker.error}", 400)
+            words = one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 400)
             self.notify(words, title="That did not work", severity="error", markup=False, timeout=_LONGER)
 
     def show_launched(self, launched: tuple[str, str] | None) -> None:
