@@ -52,6 +52,7 @@ def test_a_run_that_went_on_as_another_needs_yes(root: Path) -> None:
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert CHILD in last and "saves of its own" in last and "--yes" in last
+    assert f"{root / PARENT}: not resumed" in last, "the run that isn't resumed, not the one that it went on as"
     assert new_runs(root) == set()
     assert resume(root, "--yes").returncode == 0
     assert len(new_runs(root)) == 1

@@ -74,7 +74,8 @@ def _may_branch(proposal: Proposal, yes: bool) -> bool:
     if is_terminal():
         return ask(f"{before[0].what}. Resume this one once more?")
     hint = f"{before[0].remedy[:1].upper()}{before[0].remedy[1:]} (then say --yes)"
-    raise Refused(f"not resumed: {before[0].what}", where=before[0].evidence, hint=hint, checks=proposal.checks)
+    where = text.clean(proposal.plan.source.run) if proposal.plan is not None else None
+    raise Refused(f"not resumed: {before[0].what}", where=where, hint=hint, checks=proposal.checks)
 
 
 def _carry_out(proposal: Proposal) -> Launched:

@@ -56,29 +56,32 @@ def logged_steps(run_dir: str) -> Iterator[tuple[str, int, int, list[int]]]:
 
 
 def trained_steps(generations: Iterable[Generation], epoch: int) -> tuple[dict[int, list[int]], int]:
-    """The rows that count, by global step (ids of all ranks and all runs together), and how many were forgotten."""
+    """The epoch's rows that count, by global step (ids of all ranks and runs together), and how many were forgotten."""
     steps: dict[int, list[int]] = defaultdict(list)
     forgotten = 0
     for generation in generations:
         kept, again = _last_attempt(generation.run_dir)
-        forgotten += again
+        forgotten += again[epoch]
         for (_, step), (logged_epoch, ids) in kept.items():
+            if logged_epoch != epoch:
+                continue
             if generation.last_step is not None and step > generation.last_step:
                 forgotten += len(ids)
-            elif logged_epoch == epoch:
+            else:
                 steps[step] += ids
     return dict(steps), forgotten
 
 
-def _last_attempt(run_dir: str) -> tuple[dict[tuple[str, int], tuple[int, list[int]]], int]:
-    """(file, step) -> (epoch, ids), and how many rows were trained again: ranks that torchrun starts again within the
-    run go on from its last save, and what was logged after that one is in no weights."""
+def _last_attempt(run_dir: str) -> tuple[dict[tuple[str, int], tuple[int, list[int]]], Counter[int]]:
+    """(file, step) -> (epoch, ids), and how many rows of each epoch were trained again: ranks that torchrun starts
+    again within the run go on from its last save, and what was logged after that one is in no weights."""
     kept: dict[tuple[str, int], tuple[int, list[int]]] = {}
     newest: dict[str, int] = {}
-    again = 0
+    again: Counter[int] = Counter()
     for file, epoch, step, ids in logged_steps(run_dir):
         for stale in range(step, newest.get(file, step - 1) + 1):
-            again += len(kept.pop((file, stale), (0, []))[1])
+            lost_in, lost = kept.pop((file, stale), (epoch, []))
+            again[lost_in] += len(lost)
         kept[file, step], newest[file] = (epoch, ids), step
     return kept, again
 

@@ -16,9 +16,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from lavender_tui.checkpoints import is_checkpoint_name, read_checkpoint
-from lavender_tui.demo.coverage import ROWS_PREFIX, Generation, trained_steps
+from lavender_tui.demo.coverage import ROWS_PREFIX, Generation, logged_steps, trained_steps
 from lavender_tui.errors import LavenderError, NotFound
 from lavender_tui.launch.record import read_launch
+from lavender_tui.model.data_rows import epoch_rows
 from lavender_tui.model.text import one_line, plural
 
 
@@ -80,8 +81,9 @@ def tally(run_dir: str, epoch: int = 1) -> Tally:
     generations = chain_of(run_dir)
     steps, forgotten = trained_steps(generations, epoch)
     counts = Counter(row for ids in steps.values() for row in ids)
+    runs = sum(any(logged == epoch for _, logged, _, _ in logged_steps(one.run_dir)) for one in generations)
     expected = next((size for one in reversed(generations) if (size := _epoch_size(one.run_dir))), None)
-    return Tally(epoch=epoch, runs=len(generations), expected=expected, counts=Counter(counts), forgotten=forgotten)
+    return Tally(epoch=epoch, runs=runs, expected=expected, counts=Counter(counts), forgotten=forgotten)
 
 
 def _stage_of(run_dir: str, default: str | None) -> str | None:
@@ -89,12 +91,11 @@ def _stage_of(run_dir: str, default: str | None) -> str | None:
 
 
 def _epoch_size(run_dir: str) -> int | None:
-    """Rows of an epoch by the run's saves: every split has equally many, the rest of the table is left out."""
+    """Rows of an epoch by the run's saves."""
     for path in _saves(run_dir):
         save = read_checkpoint(path)
-        rows, splits = (save.data or {}).get("num_rows"), save.rank_states.num_splits
-        if isinstance(rows, int) and splits:
-            return rows // splits * splits
+        if (rows := epoch_rows(save.data, save.rank_states.num_splits)) is not None:
+            return rows
     return None
 
 

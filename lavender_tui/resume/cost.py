@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lavender_tui.model import text
+from lavender_tui.model.data_rows import table_rows
 from lavender_tui.model.plan import Check, Policy, ResumePlan
 from lavender_tui.model.state_rules import passed, warn
 from lavender_tui.resume.situation import Situation
@@ -53,17 +54,12 @@ def cost_checks(it: Situation) -> list[Check]:
     if splits is None or size < 1 or splits % size:
         return []
     owned = splits // size
-    rows = rows_of(it.checkpoint.data)
+    rows = table_rows(it.checkpoint.data)
     checks = _threads(owned, it)
     if rows is not None:
         copies = 1 + (bool((it.checkpoint.data or {}).get("columns"))) + (it.policy is Policy.EXACT)
         checks = [*_first_row(Reading(rows=rows, owned=owned, copies=copies), it), *checks, *_sorting(rows, it)]
     return checks
-
-
-def rows_of(data: Mapping[str, Any] | None) -> int | None:
-    rows = (data or {}).get("num_rows")
-    return rows if type(rows) is int and rows > 0 else None
 
 
 def _first_row(reading: Reading, it: Situation) -> list[Check]:
@@ -117,7 +113,7 @@ def planned_data(data: dict[str, Any] | None, num_splits: int | None, world_size
 
 def sort_limit(data: Mapping[str, Any] | None) -> int | None:
     """Bytes that shuffling these rows needs allowed; None where the default will do, or nobody counted them."""
-    rows = rows_of(data)
+    rows = table_rows(data)
     if rows is None or rows <= MOST_ROWS_BY_DEFAULT or (data or {}).get("shuffle") is False:
         return None
     return math.ceil(rows * SORT_BYTES_PER_ROW / (1 << 20)) << 20

@@ -10,6 +10,7 @@ from typing import Any
 from lavender_tui import checkpoints
 from lavender_tui.errors import UnreadableFile
 from lavender_tui.model.checkpoint import Checkpoint, FileFacts
+from lavender_tui.model.data_rows import readable_rows
 from lavender_tui.model.rank_state import SaveFacts, StateSet, examine
 from lavender_tui.model.state_rules import refuse
 
@@ -78,7 +79,7 @@ def save_facts(
         global_batch=checkpoint.global_batch if steps_count else None,
         start_samples=start,
         start_step=step,
-        num_rows=_usable_rows(data),
+        num_rows=readable_rows(data),
         num_workers=num_workers,
         on_transform_error=on_error if isinstance(on_error, str) else None,
         states_have_positions=_version(versions.get("lancedb")) >= _POSITIONS_SINCE,
@@ -112,12 +113,6 @@ def _steps_count(checkpoint: Checkpoint, content: Mapping[str, Any]) -> bool:
     accumulates = isinstance(batch, Mapping) and batch.get("accumulate", 1) != 1
     silent = "lavender_tui" in (checkpoint.versions or {}) and "progress" not in content
     return not (accumulates or silent or checkpoint.epoch_complete)
-
-
-def _usable_rows(data: Mapping[str, Any]) -> int | None:
-    """`num_rows` is the table's; with a filter the dataset reads fewer, and nobody knows how many."""
-    rows = data.get("num_rows")
-    return rows if type(rows) is int and rows > 0 and data.get("filter") in (None, "") else None
 
 
 def _version(text: Any) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from lavender_tui.errors import LavenderError, UsageError
 from lavender_tui.launch import command as commands
 from lavender_tui.launch.rendezvous import ranks_per_node, refuse_taken, split
 from lavender_tui.model import text
+from lavender_tui.model.data_rows import epoch_rows
 from lavender_tui.model.plan import Check, Policy
 from lavender_tui.model.state_rules import passed, refuse, warn
 from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, same_batches_everywhere
@@ -132,11 +133,10 @@ def _steps(it: Situation) -> list[Check]:
 
 def _steps_in_epoch(it: Situation) -> tuple[int | None, int | None]:
     """(steps left in the epoch that is started in, steps of a whole one); a last, smaller batch counts as one."""
-    rows, splits, batch = (it.checkpoint.data or {}).get("num_rows"), it.num_splits, it.global_batch
+    epoch, batch = epoch_rows(it.checkpoint.data, it.num_splits), it.global_batch
     is_packed = bool(it.set.states) and it.set.states[0].mode == "packed"
-    if type(rows) is not int or rows < 1 or not splits or not batch or batch < 1 or is_packed:
+    if epoch is None or not batch or batch < 1 or is_packed:
         return None, None
-    epoch = rows // splits * splits
     merged = it.merged if it.policy is Policy.EXACT else None
     left = epoch - sum(merged["positions_consumed_per_split"]) if merged is not None else epoch
     return -(-max(0, left) // batch), -(-epoch // batch)

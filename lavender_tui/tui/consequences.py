@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lavender_tui.model import command_line, text
 from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.data_rows import epoch_rows
 from lavender_tui.model.plan import Check, Policy, ResumePlan, Verdict
 from lavender_tui.model.rank_state import owned_splits
 from lavender_tui.model.topology import same_batches_everywhere
@@ -78,18 +79,13 @@ def consumed(plan: ResumePlan) -> int | None:
     return None
 
 
-def rows_of_table(plan: ResumePlan) -> int | None:
-    rows = (plan.data or {}).get("num_rows")
-    return rows if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0 else None
-
-
 def _start(plan: ResumePlan) -> str:
     where = plan.first_epoch
     if plan.source.epoch is None and plan.dataset is None:
         where += " (the checkpoint names none)"
     if plan.start.policy is not Policy.EXACT:
         return f"{where}, from its first batch"
-    read, rows = consumed(plan), rows_of_table(plan)
+    read, rows = consumed(plan), epoch_rows(plan.data, (plan.dataset or {}).get("num_splits"))
     if read is None:
         return f"{where}, where in it is not known"
     if rows is None:

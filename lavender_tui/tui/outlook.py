@@ -9,6 +9,7 @@ from lavender_tui.checkpoints.parts import FAMILIES
 from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
+from lavender_tui.model.data_rows import epoch_rows
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch, stage_after
@@ -62,17 +63,12 @@ def are_states_unusable(checkpoint: Checkpoint) -> bool:
 
 
 def _trained(checkpoint: Checkpoint) -> str:
-    consumed, rows = checkpoint.rank_states.consumed, _rows(checkpoint)
+    consumed, rows = checkpoint.rank_states.consumed, epoch_rows(checkpoint.data, checkpoint.rank_states.num_splits)
     if consumed is None:
         return ""
     if not rows:
         return f", after {text.count(consumed)} rows"
     return f", row {text.count(consumed)} of {text.count(rows)} ({100 * consumed / rows:.0f} %)"
-
-
-def _rows(checkpoint: Checkpoint) -> int | None:
-    rows = (checkpoint.data or {}).get("num_rows")
-    return rows if isinstance(rows, int) and not isinstance(rows, bool) and rows > 0 else None
 
 
 def world_words(checkpoint: Checkpoint) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.data_rows import epoch_rows
 from lavender_tui.model.text import clean, count
 
 
@@ -48,23 +49,13 @@ def read_position(checkpoint: Checkpoint) -> DataPosition:
     owner = {
         split: rank for rank in range(found.world_size) for split in owned_splits(rank, found.world_size, len(counts))
     }
-    rows = rows_per_split(checkpoint, len(counts))
+    whole = epoch_rows(checkpoint.data, len(counts))
+    rows = None if whole is None else whole // len(counts)
     splits = tuple(
-        SplitPosition(
-            number=number, rank=None if found.merged else owner.get(number), consumed=consumed, rows=rows[number]
-        )
+        SplitPosition(number=number, rank=None if found.merged else owner.get(number), consumed=consumed, rows=rows)
         for number, consumed in enumerate(counts)
     )
     return DataPosition(path=checkpoint.path, splits=splits, problems=problems)
-
-
-def rows_per_split(checkpoint: Checkpoint, num_splits: int) -> list[int | None]:
-    """Rows of each split where the table's length was recorded: the first ones take one more of what is left over."""
-    rows = (checkpoint.data or {}).get("num_rows")
-    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1 or num_splits < 1:
-        return [None] * num_splits
-    each, more = divmod(rows, num_splits)
-    return [each + (1 if number < more else 0) for number in range(num_splits)]
 
 
 def total_words(position: DataPosition) -> str:

@@ -70,6 +70,19 @@ def test_what_torchrun_started_again_within_a_run_counts_once(chain: tuple[Path,
     assert found.is_exact and found.forgotten == 2 + 4
 
 
+def test_what_another_epoch_forgot_is_no_part_of_this_one(chain: tuple[Path, Path]) -> None:
+    first, second = chain
+    note(second, 0, [(3, [8, 9, 10, 11]), (4, [12, 13, 14, 15])])
+    third = first.parent / "run-2026-04-24_20-53-41"
+    saved = save(str(second), dataset=[row(4)], world_size=1, global_step=4, data={"num_rows": 18})
+    note(second, 0, [(5, [1, 2, 3])], epoch=2)
+    runs.launched(third, ["python", "train.py"], source=second, checkpoint=Path(saved), world_size=1)
+    note(third, 0, [(5, [1, 2, 3])], epoch=2)
+    one, two = tally(str(third), 1), tally(str(third), 2)
+    assert one.is_exact and (one.runs, one.forgotten) == (2, 2)
+    assert (two.runs, two.forgotten) == (2, 3)
+
+
 def test_a_run_that_notes_no_rows_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"rows\.rank<k>\.jsonl"):
         tally(str(tmp_path))

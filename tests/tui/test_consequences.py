@@ -25,7 +25,7 @@ def plan(
         world_size=2,
         start=Start(policy=policy, epoch=start, scheduler_steps=None, samples_replayed=replayed),
         dataset=dataset,
-        data={"num_rows": 80},
+        data={"num_rows": 83},  # of which 4 splits read 80
         batch=Batch(global_size=8, per_rank=4, num_workers=0),
         run_dir="/runs/b",
         launch=Launch(backend="local", argv=(), cwd="/"),
