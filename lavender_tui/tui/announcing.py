@@ -21,14 +21,15 @@ _LINES_OF_A_SCREEN = 6  # a sixth of its height
 class Announcement:
     """Plain words, never markup; said for `seconds` from when they are first seen.
 
-    `is_short`: on one line, its words cut in their middle where they don't fit.
+    `cut`: on one line, cut there where its words don't fit, at the "right" or in the "middle"; None for as many lines
+    as it takes.
     """
 
     title: str
     words: str
     severity: SeverityLevel
     seconds: float
-    is_short: bool = False
+    cut: str | None = None
 
 
 @dataclass
@@ -81,10 +82,11 @@ class AnnouncingApp(App[int]):
         words = Announcement(title=title, words=message, severity=severity, seconds=seconds)
         self.post_message(Announced(words, is_everywhere=everywhere or severity != "information"))
 
-    def remark(self, title: str, words: str) -> None:
-        """A line about the page in front, gone with it; thread-safe."""
+    def remark(self, title: str, words: str, *, cut: str = "right") -> None:
+        """A line about the page in front, gone with it; thread-safe. What begins a sentence is its point; of a path the
+        end matters as much."""
         seconds = self.NOTIFICATION_TIMEOUT
-        said = Announcement(title=title, words=words, severity="information", seconds=seconds, is_short=True)
+        said = Announcement(title=title, words=words, severity="information", seconds=seconds, cut=cut)
         self.post_message(Announced(said, self._page))
 
     @property

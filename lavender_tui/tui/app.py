@@ -226,13 +226,13 @@ class LavenderApp(Orderly, AnnouncingApp):
     @work(thread=True, group="copy", exit_on_error=False)
     def _copy_in_tmux(self, words: str, shown: str) -> None:
         if clipboard.into_tmux(words):
-            self.remark(clipboard.IN_TMUX, clean(shown, 300))
+            self.remark(clipboard.IN_TMUX, clean(shown, 300), cut="middle")
         else:
             self.call_from_thread(self._copy_by_terminal, words, shown)
 
     def _copy_by_terminal(self, words: str, shown: str) -> None:
         self.copy_to_clipboard(utf8(words))
-        self.remark(clipboard.TO_TERMINAL, clean(shown, 300))
+        self.remark(clipboard.TO_TERMINAL, clean(shown, 300), cut="middle")
 
     async def action_quit(self) -> None:
         """At once, unless something ends with the app: then it asks."""

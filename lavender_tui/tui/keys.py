@@ -411,6 +411,11 @@ def elsewhere(pressed: str, places: Sequence[str]) -> list[str]:
     return [place for place in dict.fromkeys((*_NEAR.get(places[-1], ()), *PLACES)) if place in found]
 
 
+def only_changes(pressed: str) -> bool:
+    """Does a key of that name change something, wherever it works?"""
+    return all(key.changes for key in TABLE if pressed in key.keys.split(","))
+
+
 def bindings(place: str) -> list[BindingType]:
     """Textual bindings of one place, each with its id and tooltip."""
     from textual.binding import Binding

@@ -229,7 +229,7 @@ def _requests(run: Run, now: float) -> list[Choice]:
         if why_no_request(run, what) is not None:
             continue
         if run.request is not None and run.request.what is what:
-            found.append(Choice(key=key, title=f"don't stop {_at(run, what)}", answer=WITHDRAW, what="withdraw that"))
+            found.append(Choice(key=key, title="withdraw that", answer=WITHDRAW, what=f"don't stop {_at(run, what)}"))
         else:
             when = when_words(run, what, now).removeprefix(", ")
             more = f"{when}; can be withdrawn" if when else "can be withdrawn"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 READONLY = "read-only: nothing is started, ended or written here"
+_MOST_PLACES = 3  # named in one line of 80 columns
 _PLAIN = {
     keys.LIST: "in the list",
     keys.RUN: "on a run's page",
@@ -39,12 +40,17 @@ def why_hidden(screen: Screen[object], action: str) -> str | None:
 
 
 def why_not_here(screen: Screen[object], pressed: str) -> str | None:
-    """Where a key of the table works that nothing on this page has answered, all such places, the nearest first; None
-    for any other key."""
+    """Where a key of the table works that nothing on this page has answered, the nearest places first; None for any
+    other key."""
     place = getattr(screen, "PLACE", None)
     if place is None or isinstance(screen.focused, Input):
         return None
     if (pressed, place) in _HERE:
         return _HERE[pressed, place]
     places = [_PLAIN[one] for one in keys.elsewhere(pressed, getattr(screen, "places", (place,)))]
-    return f"a key for elsewhere: {', '.join(places)}" if places else None
+    if not places:
+        return None
+    if getattr(screen.app, "is_readonly", False) and keys.only_changes(pressed):
+        return READONLY  # there it could do nothing either
+    more = ["…"] if len(places) > _MOST_PLACES else []
+    return f"a key for elsewhere: {', '.join([*places[:_MOST_PLACES], *more])}"

@@ -53,7 +53,7 @@ def test_one_that_reads_no_requests_or_is_asked_already() -> None:
     assert list(offered(replace(RUN, begin=Begin(requests=False)))) == ["n", "y", "i", "K"]
     assert "e" not in offered(replace(RUN, begin=Begin(requests=True)))  # it tells no epoch
     asked = replace(RUN, request=StopRequest(what=StopAt.NEXT_SAVE, asked_at=NOW - 60, who="ann@gpu-03"))
-    assert offered(asked)["s"] == "don't stop at the next save: withdraw that"
+    assert offered(asked)["s"] == "withdraw that: don't stop at the next save"
     assert said(asked)["asked"] == "stops at the next save, by ann@gpu-03 60 s ago"
 
 

@@ -81,12 +81,12 @@ async def test_it_is_true_from_the_first_word_to_the_last(
         await press(pilot, "s")
         await until(pilot, lambda: read_request(str(run_dir)), "the request")
         await box(pilot)  # before the list has looked
-        await says(pilot, "s don't stop at the next save")
+        await says(pilot, "s withdraw that don't stop at the next save")
         launch.withdraw(str(run_dir))  # by somebody else, while the box is open
         await says(pilot, "s stop at the next save")
         await says(pilot, "asked stops", is_there=False)
         launch.ask_to_stop(str(run_dir), StopAt.EPOCH_END, who="ann@gpu-03")
-        await says(pilot, "e don't stop at the end of epoch 1")
+        await says(pilot, "e withdraw that don't stop at the end of epoch 1")
         await says(pilot, "asked stops at the end of the epoch, by ann@gpu-03")
         await press(pilot, "e")
         await until(pilot, lambda: read_request(str(run_dir)) is None, "it withdrawn")

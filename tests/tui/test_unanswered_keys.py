@@ -52,11 +52,23 @@ async def test_each_key_of_the_list_that_can_do_nothing_says_why(play: Play, roo
             ("V", "type a filter with / first"),
             ("percent_sign", "a key for elsewhere: in the log"),
             ("m", "a key for elsewhere: on the sheet, in the comparison, in a run's Loss"),
+            ("Y", "a key for elsewhere: in the log"),
         ):
             await press(pilot, key)
             await until_shown(pilot, words)
         await press(pilot, "space", "c")
         await until_shown(pilot, "mark one more run with ␣")
+
+
+async def test_a_key_of_many_other_places_begins_with_the_point_at_80_columns(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await _on_failed(pilot, root)
+        await press(pilot, "r")
+        await until(pilot, lambda: pilot.app.screen.query("#body"), "the sheet")
+        await press(pilot, "G")
+        await until_shown(pilot, "· G  a key for elsewhere: in the list, on a run's page, in the log, …")
+        pilot.app.remark("x", "a sentence whose point is its beginning, whatever follows then " + "and so on " * 9)
+        await until_shown(pilot, "· x  a sentence whose point is its beginning, whatever follows")
 
 
 async def test_each_key_of_a_page_that_can_do_nothing_says_why(play: Play, root: Path) -> None:
@@ -101,10 +113,14 @@ async def test_what_was_said_on_a_page_stays_there_and_is_one_line(play: Play, r
         assert "/the end" not in text_of(pilot.app)
 
 
-async def test_read_only_says_so(play: Play, root: Path) -> None:
+async def test_read_only_says_so_for_each_key_on_each_page(play: Play, root: Path) -> None:
     async with play(root, size=SMALL, readonly=True) as pilot:
-        await press(pilot, "r")
-        await until_shown(pilot, "read-only: nothing is started")
+        await _on_failed(pilot, root)
+        for way in ((), ("enter",), ("l",), ("escape", "2", "enter"), ("escape", "escape", "D")):
+            await press(pilot, *way)
+            for key in ("r", "R", "x", "P", "A"):
+                await press(pilot, key)
+                await until_shown(pilot, f"· {key}  read-only: nothing is started")
 
 
 async def test_the_cause_comes_first_and_esc_and_r_do_what_the_words_say(play: Play, root: Path) -> None:

@@ -92,7 +92,9 @@ class StopBox(Orderly, ModalScreen["str | None"]):
             return
         self.query_one("#stop-title", Static).update(Text(stop_choices.title(self._run), style="bold"))
         self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._now, time.time(), self._hand))
-        self.query_one("#stop-choices", Lines).show([_spans(one) for one in self._choices()])
+        choices = self._choices()
+        widest = max(_TITLE, *(len(one.title) for one in choices))
+        self.query_one("#stop-choices", Lines).show([_spans(one, widest) for one in choices])
 
     def action_press(self, key: str) -> None:
         """Only what is offered counts: a key whose line has just gone does nothing."""
@@ -167,6 +169,6 @@ class StopBox(Orderly, ModalScreen["str | None"]):
         self.dismiss(answer)
 
 
-def _spans(choice: Choice) -> list[Span]:
+def _spans(choice: Choice, widest: int) -> list[Span]:
     what = "(enter)" if choice.answer == LEAVE else choice.what
-    return [(f"{choice.key:<{_KEY}}", "accent"), (f"{choice.title:<{_TITLE}}", ""), (f" {what}", "quiet")]
+    return [(f"{choice.key:<{_KEY}}", "accent"), (f"{choice.title:<{widest}}", ""), (f" {what}", "quiet")]

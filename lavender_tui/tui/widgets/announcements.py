@@ -67,7 +67,7 @@ def _lines_of(one: Announcement, width: int, most: int) -> list[list[Span]]:
     spans: list[Span] = [(f" {mark} ", ink)]
     spans += [(title, "strong"), ("  ", "")] if title and one.words else [(title, "strong")] if title else []
     words = clean(one.words, 600)
-    if one.is_short:
-        return [[*spans, (fit(words, max(8, width - spans_length(spans)), elide="middle").rstrip(), "")]]
+    if one.cut is not None:
+        return [[*spans, (fit(words, max(8, width - spans_length(spans)), elide=one.cut).rstrip(), "")]]
     spans.append((words, ""))
     return wrap_at_most(spans, max(8, width), most, _HANG)
