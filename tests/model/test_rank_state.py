@@ -230,6 +230,12 @@ def test_disagreement_names_both_ranks_and_both_values(change: dict[str, Any], b
     assert all(value in check.what for value in ("rank 0", "rank 1", *both))
 
 
+@pytest.mark.parametrize(("epoch", "said"), [(0, "epoch 0"), (2, "epoch 2 (it counts from 0)")])
+def test_the_datasets_epoch_is_not_taken_for_the_trainers(epoch: int, said: str) -> None:
+    check = by_id(examine(ranks(row(epoch=epoch), row(epoch=epoch))).checks, "states.agree")
+    assert check.verdict is Verdict.PASS and check.what.endswith(said)
+
+
 def test_an_over_claim_names_rank_split_owner_files_and_both_values() -> None:
     over = by_id(examine(ranks(row(9), row(5))).checks, "states.owners")
     assert "claims 9 of split 2" in over.what and "rank 1, says 5" in over.what
