@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,23 @@ def test_marks_lie_where_they_are_and_are_explained() -> None:
     assert said.split("   ")[-2:] == [f"{SAVE} 2 saves", f"{RESUME} resumed at 40, 2 runs"]
     assert any(line[at["40"]] == RESUME for line in lines[:-3])
     assert {line[at["80"]] for line in lines[:-3]} & {CURSOR, POINT} == {CURSOR, POINT}
+
+
+@pytest.mark.parametrize(
+    ("resumes", "words"),
+    [
+        ((40.0,), "resumed at 40, 2 runs"),
+        ((20.0, 40.0), "resumed at 20 and 40, 3 runs"),
+        ((20.0, 40.0, 60.0), "resumed at 20, 40 and 60, 4 runs"),
+        ((20.0, 40.0, 60.0, 80.0), "resumed 4 times, last at 80, 5 runs"),
+    ],
+)
+def test_each_mark_of_a_resume_is_explained(resumes: tuple[float, ...], words: str) -> None:
+    chart = Chart((Line(FALLING),), resumes=resumes)
+    legend = marks_in_words(chart, runs=len(resumes) + 1)
+    lines = painted(replace(chart, legend=legend))
+    assert lines[-1].endswith(f"{RESUME} {words}")
+    assert sum(RESUME in column for column in zip(*lines[:-3], strict=False)) == len(resumes)
 
 
 def test_marks_outside_what_is_shown_are_neither_drawn_nor_explained() -> None:

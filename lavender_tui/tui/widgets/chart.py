@@ -24,6 +24,7 @@ _BELOW = 2  # rows: the axis and its numbers
 _ROWS_A_TICK, _GAP = 3, 3  # lines from one number to the next, where there is room; cells between two numbers
 _FEW, _CLOSEST = 8, 2  # with less numbers than that on the upright axis, they may stand as close as that
 _LEGEND_FROM = 7  # rows: below that height all of them are for the curve
+_MOST_NAMED = 3  # resumes whose step the legend says
 
 Points = Sequence[tuple[float, float]]
 
@@ -229,11 +230,19 @@ def marks_in_words(chart: Chart, *, runs: int = 1, missing: bool = False) -> tup
     if saves:
         found += [(SAVE, "warn"), (f" {text.plural(saves, 'save')}   ", "quiet")]
     if resumes:
-        found += [(RESUME, "warn"), (f" resumed at {resumes[-1]:,.0f}", "quiet")]
+        found += [(RESUME, "warn"), (f" {_resumed_at(resumes)}", "quiet")]
         found.append((f", {runs} runs" if runs > 1 else "", "quiet"))
     if missing:
         found.append((", earlier ones missing" if resumes else "this run alone, earlier ones missing", "quiet"))
     return tuple(span for span in found if span[0])
+
+
+def _resumed_at(steps: Sequence[float]) -> str:
+    """ "resumed at 108 and 2,004": as many as there are marks; of many how many, and the last."""
+    named = [f"{step:,.0f}" for step in sorted(steps)]
+    if len(named) > _MOST_NAMED:
+        return f"resumed {len(named)} times, last at {named[-1]}"
+    return "resumed at " + " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
 
 
 class ChartView(Widget):
