@@ -106,6 +106,17 @@ def test_an_empty_log_is_said(tmp_path: Path) -> None:
     assert (told.stdout, told.stderr) == ("a\n", "")
 
 
+def test_where_one_process_is_the_whole_run_its_log_is_that_of_rank_0(tmp_path: Path) -> None:
+    code = "import sys; print('trained'); print('noted', file=sys.stderr)"
+    made = lavender("resume", "--latest", str(tmp_path / "checkpoints"), "--", sys.executable, "-c", code, cwd=tmp_path)
+    run_dir = made.stdout.strip()
+    followed = lavender("logs", run_dir, "--follow", "--rank", "0")
+    assert followed.returncode == 0 and followed.stdout.splitlines() == ["rank 0: trained", "rank 0: noted"]
+    assert lavender("logs", run_dir, "--rank", "0").stdout == "trained\nnoted\n"
+    told = lavender("logs", run_dir, "--rank", "1")
+    assert told.returncode == 102 and "the run has no log of rank 1" in told.stderr
+
+
 def test_of_a_run_that_died_in_its_first_second_nothing_is_lost_and_that_is_said(tmp_path: Path) -> None:
     root = tmp_path / "checkpoints"
     made = lavender("resume", "--latest", str(root), "--", sys.executable, "-c", "raise SystemExit(1)", cwd=tmp_path)

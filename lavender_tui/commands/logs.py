@@ -77,8 +77,19 @@ def files_of(run_dir: str, rank: int | None) -> list[tuple[str, str]]:
 
     files = log_files(run_dir)
     if rank is not None:
-        return [(label, path) for label, path in files if f"rank {rank} " in f"{label} "]
+        of_rank = [(label, path) for label, path in files if f"rank {rank} " in f"{label} "]
+        return of_rank or (
+            [("rank 0", path) for _, path in files[:1]] if rank == 0 and _is_one_process(run_dir) else []
+        )
     return files[:1] if has_own_log(files) or (files and "rank " not in files[0][0]) else files
+
+
+def _is_one_process(run_dir: str) -> bool:
+    """Is its rank 0 all of it, with no torchrun to give it a log of its own? Then the run's log is that rank's."""
+    from lavender_tui.launch.record import read_launch
+
+    record = read_launch(run_dir)
+    return record is not None and record.world_size == 1 and record.backend != "torchrun"
 
 
 # What is there
