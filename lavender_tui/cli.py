@@ -61,6 +61,14 @@ class AppOrVerb(click.Group):
             return super().resolve_command(ctx, args)
         return super().resolve_command(ctx, ["app", *args])
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs, and before them what the app takes: it has no verb whose help one could ask for."""
+        options = (one for one in self.commands["app"].params if isinstance(one, click.Option))
+        records = [one.get_help_record(ctx) for one in options if READONLY not in one.opts]
+        with formatter.section("Options of the app"):
+            formatter.write_dl([record for record in records if record is not None])
+        super().format_commands(ctx, formatter)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = {"-h", "--help", "-V", "--version"}
         own = 0

@@ -96,6 +96,18 @@ def test_a_run_is_looked_for_right_here_where_the_usual_root_is_not(tmp_path: Pa
     assert "the run has no log" in lavender("logs", "18-53", cwd=tmp_path).stderr
 
 
+def test_the_help_names_what_the_app_takes(tmp_path: Path) -> None:
+    said = lavender("--help", cwd=tmp_path).stdout
+    assert all(option in said for option in ("--readonly", "--theme NAME", "--mouse / --no-mouse", "--ascii"))
+    assert said.count("--readonly") == 1 and "\n  app " not in said
+
+
+def test_without_a_terminal_the_usual_root_that_is_missing_is_no_mistyped_command(tmp_path: Path) -> None:
+    told, listed = lavender(cwd=tmp_path), lavender("ls", cwd=tmp_path)
+    assert (told.returncode, told.stderr) == (listed.returncode, listed.stderr)
+    assert told.returncode == 102 and "checkpoints: there is no such directory" in told.stderr
+
+
 def test_an_empty_log_is_said(tmp_path: Path) -> None:
     (tmp_path / "run-1").mkdir()
     (tmp_path / "run-1" / "train.log").touch()

@@ -29,7 +29,7 @@ def resolve_roots(roots: Sequence[str]) -> tuple[str, ...]:
     for root in named:
         path = os.path.abspath(os.path.expanduser(root))
         if not os.path.exists(path):
-            if _is_meant_as_verb(root):
+            if roots and _is_meant_as_verb(root):
                 raise UsageError(f"there is no command {root}, and no directory of that name", hint=_verbs_like(root))
             raise NotFound("there is no such directory", where=root, hint="Name the directory that holds the runs")
         if not os.path.isdir(path) and not is_checkpoint_name(os.path.basename(path)):

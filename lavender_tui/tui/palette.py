@@ -17,6 +17,7 @@ from lavender_tui.tui.widgets.inks import fit
 
 PLACEHOLDER = "what to do, a run, a theme"
 _MOST_RUNS = 50
+_KEEPING_SECONDS = 8.0  # for a line to be read and remembered
 _HIDDEN = ("palette", "move", "move.ends", "move.half", "log.aside", "log.place")
 _GROUPS = {
     "run": "this run", "copy": "this run", "list": "the list", "log": "the log", "sheet": "the sheet",
@@ -103,7 +104,12 @@ class LavenderCommands(Provider):
         await self.app.run_action(action, self.screen)
 
     def _wear(self, theme: str) -> None:
+        """The app writes no settings: how a theme outlives it is said at the moment it is chosen."""
+        from lavender_tui.config import config_path
+
         self.app.theme = theme
+        words = f'until you quit; to keep it write theme = "{theme}" into {clean(config_path(), 200)}'
+        self.app.notify(words, title=f"Theme {theme}", timeout=_KEEPING_SECONDS, markup=False)
 
     def _go_to(self, key: str) -> None:
         for screen in reversed(self.app.screen_stack):

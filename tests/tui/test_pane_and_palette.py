@@ -94,6 +94,20 @@ async def test_light_and_dark_find_the_themes(play: Play, root: Path) -> None:
             await press(pilot, "escape")
 
 
+async def test_a_theme_that_is_chosen_says_how_to_keep_it(
+    play: Play, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAVENDER_TUI_CONFIG", "/home/ada/config.toml")
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "ctrl+p")
+        await until_shown(pilot, "what to do, a run, a theme")
+        pilot.app.screen.query_one(CommandInput).value = "colour-blind"
+        await until_shown(pilot, "Theme: colour-blind (dark)")
+        await press(pilot, "enter")
+        await until_shown(pilot, 'until you quit; to keep it write theme = "colour-blind"')
+        assert pilot.app.theme == "colour-blind" and "/home/ada/config.toml" in text_of(pilot.app)
+
+
 @pytest.mark.parametrize("place", keys.PLACES)
 def test_the_palette_says_more_than_a_name(place: str) -> None:
     bound = [
