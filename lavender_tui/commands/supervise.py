@@ -27,6 +27,9 @@ def run(
         from lavender_tui.resume.detached import keep_detached
 
         started = keep_detached(run_dir, limits, command)
+        if started.code is not None:
+            _say(started.said)
+            return started.code
         _say(f"kept alive by pid {started.pid}; its words go to {text.clean(started.log)}")
         return 0
     from lavender_tui.resume.keeper import keep

@@ -36,7 +36,8 @@ _HARMLESS = re.compile(r"[A-Za-z0-9_.+-]{1,80}")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """What a keeper has come to. `bad`: the checkpoints that its own tries failed at once from, path -> why;
-    `stepless`: so many of them, one after the other, before the first step."""
+    `stepless`: so many of them, one after the other, before the first step. `is_settled`: there is something to keep, a
+    run that lives or a next try; until then the keeper may find that nothing is to be done, and end."""
 
     run: str
     tries: int
@@ -44,6 +45,7 @@ class Standing:
     next_try_at: float | None = None
     bad: dict[str, str] = field(default_factory=dict)
     stepless: int = 0
+    is_settled: bool = False
 
 
 def first_of(run_dir: str) -> str:
@@ -228,4 +230,5 @@ def _standing(document: dict[str, Any] | None) -> Standing | None:
         next_try_at=float(next_try) if is_time else None,  # type: ignore[arg-type]
         bad=known,
         stepless=stepless,  # type: ignore[arg-type]
+        is_settled=document.get("is_settled") is True,
     )

@@ -148,6 +148,11 @@ class _Keeper:
         except OSError as error:
             self.tell(f"where the keeping stands can't be written ({error.strerror}); it goes on all the same")
 
+    def settle(self) -> None:
+        """There is something to keep: whoever waits to hear that may go."""
+        if not self.standing.is_settled:
+            self.stand(is_settled=True)
+
     # Beginning, following, ending
 
     def begin(self) -> None:
@@ -155,7 +160,7 @@ class _Keeper:
         self.took_over = before is not None
         self.standing = Standing(run=self.run_dir, tries=self.limits.tries)
         if before is not None:
-            self.standing = replace(before, run=self.run_dir, next_try_at=None)
+            self.standing = replace(before, run=self.run_dir, next_try_at=None, is_settled=False)
             self.tell(f"takes over from a keeper that was killed ({plural(before.tries_used, 'try', 'tries')} used)")
         self.stand()
         self.note(
@@ -227,9 +232,11 @@ class _Keeper:
                 if run is None or not run.is_alive:
                     break
                 self.seen_alive = True
+                self.settle()
                 self.alarm.sleep(LOOK_SECONDS)
             elif alive := living.recorded(record):
                 self.seen_alive = True
+                self.settle()
                 self.alarm.sleep(HEARTBEAT_SECONDS, until_ended=alive[:1])
                 self.count_progress()
             elif not self.end_what_is_left(record):
@@ -345,6 +352,8 @@ class _Keeper:
     def wait_for_try(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         self.heed_a_stop()
+        if seconds > 0:
+            self.settle()
         while (left := deadline - time.monotonic()) > 0:
             self.alarm.sleep(min(left, LOOK_SECONDS))
             self.heed_a_stop()
@@ -365,6 +374,7 @@ class _Keeper:
             if found.outcome is not Outcome.ALIVE:
                 return found
             self.tell(f"waits: {found.why}")
+            self.settle()
             self.alarm.sleep(LOOK_SECONDS)
             self.heed_a_stop()
 

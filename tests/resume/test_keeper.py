@@ -277,6 +277,30 @@ def test_detached_it_has_a_session_and_a_log_of_its_own(kept: Keep) -> None:
             send_signal(keeper.pid, stat[2], signal.SIGKILL)
 
 
+def test_detached_it_says_what_it_decided_and_with_its_exit_code(kept: Keep) -> None:
+    run_dir = kept.start(2)
+    stop(run_dir, StopOrder(who="ada", grace=5))
+    told = lavender("supervise", run_dir, "--detach", cwd=kept.directory)
+    assert told.returncode == 103 and "isn't resumed: stopped on request by ada" in told.stderr
+    assert "kept alive" not in told.stderr and kept.keeper_of(run_dir) is None
+    kept.order(last=2)
+    done = kept.start(2)
+    kept.until(lambda: not kept.lives(done), what="its end")
+    told = lavender("supervise", done, "--detach", cwd=kept.directory)
+    assert told.returncode == 0 and " is through: " in told.stderr and "kept alive" not in told.stderr
+
+
+def test_detached_it_answers_when_the_dead_run_is_resumed(kept: Keep) -> None:
+    run_dir = kept.start(2)
+    kept.kill(run_dir)
+    kept.until(lambda: not kept.lives(run_dir), what="its end")
+    told = lavender("supervise", run_dir, "--detach", cwd=kept.directory)
+    assert told.returncode == 0 and len(kept.starts) == 2, told.stderr
+    keeper = kept.keeper_of(kept.starts[1]["run"])
+    assert keeper is not None and f"kept alive by pid {keeper.pid}" in told.stderr
+    send_signal(keeper.pid, process_stat(keeper.pid)[2], signal.SIGKILL)
+
+
 def test_a_dead_run_is_resumed_at_once_and_the_list_says_by_whom(kept: Keep) -> None:
     run_dir = kept.start(2)
     kept.kill(run_dir)

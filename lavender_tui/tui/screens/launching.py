@@ -143,4 +143,6 @@ def _kept(run_dir: str, command: tuple[str, ...]) -> str:
         started = keep_detached(run_dir, Limits.of(load()[0].supervise), command)
     except (LavenderError, OSError) as error:
         return f"; but nobody keeps it alive: {in_words(error)}"
+    if started.code is not None:
+        return f"; but nobody keeps it alive: {started.said}"
     return f"; kept alive by pid {started.pid}"
