@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch import journal
-from lavender_tui.launch.files import LOG, open_regular
-from lavender_tui.launch.living import is_alive, members
+from lavender_tui.launch.files import LARGEST_PLAN_BYTES, LOG, open_regular, read_document
+from lavender_tui.launch.living import is_alive, members, private_to
 from lavender_tui.launch.record import LaunchRecord, end_facts, read_launch, this_machine
+from lavender_tui.model.plan import PLAN_NAME
 from lavender_tui.model.run import EndFacts, started_at_from_name
 from lavender_tui.model.suspects import AT_ONCE_STEPS, Follower
 
@@ -20,15 +21,22 @@ _METRICS = "metrics.jsonl"
 _MOST_LINES, _MOST_LINE_BYTES = 4 * AT_ONCE_STEPS, 1 << 16
 
 
-def directories_resumed_from(run_path: str, root: str) -> list[tuple[str, LaunchRecord]]:
+def directories_resumed_from(run_path: str, root: str) -> list[str]:
     """The run directories whose records say that they were resumed from it: beside it, in the root, or noted there."""
-    found = []
-    for directory in dict.fromkeys((*_neighbours(run_path, root), *noted_as_resumed_from(run_path))):
-        record = read_launch(directory)
-        came_from = record.resumed_from if record is not None else None
-        if came_from is not None and os.path.realpath(came_from.run) == os.path.realpath(run_path):
-            found.append((directory, record))
-    return found  # type: ignore[return-value]
+    places = dict.fromkeys((*_neighbours(run_path, root), *noted_as_resumed_from(run_path)))
+    return [directory for directory in places if is_resumed_from(directory, run_path)]
+
+
+def is_resumed_from(directory: str, run_path: str) -> bool:
+    """By the launch record; where only another user may read that, by the plan beside it."""
+    record = read_launch(directory)
+    source = record.resumed_from.run if record is not None and record.resumed_from is not None else None
+    if record is None and private_to(directory) is not None:
+        plan, _ = read_document(os.path.join(directory, PLAN_NAME), most_bytes=LARGEST_PLAN_BYTES)
+        told = (plan or {}).get("source")
+        run = told.get("run") if isinstance(told, dict) else None
+        source = run if isinstance(run, str) and "\0" not in run else None
+    return source is not None and os.path.realpath(source) == os.path.realpath(run_path)
 
 
 def _neighbours(run_path: str, root: str) -> Iterator[str]:
@@ -62,7 +70,7 @@ def noted_as_resumed_from(run_path: str) -> list[str]:
 def followers_of(run_path: str) -> list[Follower]:
     """The runs beside it that were resumed from it, each with what says how it went. Never raises."""
     found = directories_resumed_from(os.path.abspath(run_path), os.path.dirname(os.path.abspath(run_path)))
-    return [_follower(directory, record) for directory, record in found]
+    return [_follower(one, record) for one in found if (record := read_launch(one)) is not None]
 
 
 def _follower(directory: str, record: LaunchRecord) -> Follower:

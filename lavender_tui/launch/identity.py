@@ -31,6 +31,16 @@ def process_stat(pid: int) -> tuple[str, int, int] | None:
         return None
 
 
+def user_name(uid: int) -> str:
+    """The user's name; the number where this machine has none for it."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def start_ticks(pid: int) -> int | None:
     """When the process was started, in clock ticks since boot (field 22 of `/proc/PID/stat`); None where it is gone.
 

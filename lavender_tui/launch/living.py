@@ -7,25 +7,30 @@ Command lines, names and working directories only look alike; nothing found by t
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lavender_tui.launch import identity
-from lavender_tui.launch.files import HELD, LAUNCH
+from lavender_tui.launch.files import HELD, LAUNCH, LOCK
 from lavender_tui.launch.record import LaunchRecord, ProcessId, read_exit, read_launch
 from lavender_tui.model.secrets import masked
 
 RUN_ID, RUN_DIR = identity.RUN_ID, identity.RUN_DIR
+BEATEN_SECONDS = 60.0  # some heartbeats of a supervisor
 
 
 def is_alive(run_dir: str) -> bool:
     """Does the run's recorded supervisor or leader live? False also for what can't be seen from this machine.
 
     A supervisor that has recorded the end is only on its way out. A run that is a job of Slurm is asked for there,
-    which may take 15 s; where nobody answers it is taken to live.
+    which may take 15 s; where nobody answers it is taken to live. Of a record that only its owner may read the
+    supervisor's heartbeat tells.
     """
     record = read_launch(run_dir)
-    if record is None or not belongs_here(record, run_dir):
+    if record is None:
+        return private_to(run_dir) is not None and beats(run_dir)
+    if not belongs_here(record, run_dir):
         return False
     if record.slurm is not None and not record.is_alive:
         from lavender_tui.launch.slurm_living import why_alive
@@ -34,6 +39,26 @@ def is_alive(run_dir: str) -> bool:
     if not record.is_alive:
         return False
     return (record.leader is not None and record.leader.is_alive) or read_exit(run_dir) is None
+
+
+def private_to(run_dir: str) -> str | None:
+    """The user who alone may read the launch record: it holds a secret, and this process is another user's."""
+    path = os.path.join(run_dir, LAUNCH)
+    if os.access(path, os.R_OK, effective_ids=True) or not os.path.lexists(path):
+        return None
+    try:
+        return identity.user_name(os.lstat(path).st_uid)
+    except OSError:
+        return None  # gone in this instant
+
+
+def beats(run_dir: str) -> bool:
+    """Did its supervisor, on whatever machine, give a sign of life within the last minute, and record no end?"""
+    try:
+        age = time.time() - os.stat(os.path.join(run_dir, LOCK)).st_mtime
+    except OSError:
+        return False
+    return abs(age) < BEATEN_SECONDS and read_exit(run_dir) is None
 
 
 def belongs_here(record: LaunchRecord, run_dir: str) -> bool:

@@ -16,7 +16,7 @@ from lavender_tui.errors import AlreadyRunning, LaunchFailed, ResumedAlready
 from lavender_tui.launch import environment, identity, journal, living, rendezvous, slurm
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.files import EXIT, LAUNCH, LOCK, LOG, encode
-from lavender_tui.launch.followers import noted_as_resumed_from, places_beside
+from lavender_tui.launch.followers import is_resumed_from, noted_as_resumed_from, places_beside
 from lavender_tui.launch.record import LaunchRecord, examine_launch, new_run_id, read_launch, record_mode
 from lavender_tui.model.plan import Launch
 from lavender_tui.model.run import Lineage
@@ -238,13 +238,11 @@ def refuse_second_resume(old_run: str, roots: Iterable[str], *, but: str | None 
     for run_dir in _beside(old_run, roots):
         if but is not None and os.path.realpath(run_dir) == os.path.realpath(but):
             continue
-        record = read_launch(run_dir)
-        if record is None or record.resumed_from is None:
-            continue
-        is_the_same = os.path.realpath(record.resumed_from.run) == os.path.realpath(old_run)
-        if is_the_same and living.is_alive(run_dir):
+        if is_resumed_from(run_dir, old_run) and living.is_alive(run_dir):
+            record = read_launch(run_dir)
+            who = record.known_as if record is not None else "another user's"
             raise ResumedAlready(
-                f"this run is resumed already, as {os.path.basename(run_dir)} ({record.known_as}), which lives",
+                f"this run is resumed already, as {os.path.basename(run_dir)} ({who}), which lives",
                 where=old_run,
                 hint="Stop that one first, or resume from it",
             )

@@ -146,4 +146,4 @@ def _run_at(directory: str, index: Index) -> Run | None:
 
 def resumed_as(run_path: str, root: str) -> Sequence[str]:
     """The run directories, in the root and beside the run, whose records say that they were resumed from it."""
-    return [directory for directory, _ in directories_resumed_from(run_path, root)]
+    return directories_resumed_from(run_path, root)

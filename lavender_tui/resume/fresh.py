@@ -153,14 +153,18 @@ def why_alive(run: Run, now: float | None = None) -> str | None:
     if run.job is not None and (run.job.is_active or run.job.away_since is not None):
         return f"{run.title} seems to live: {run.state_reason}"
     record, here = read_launch(run.path), this_machine()
-    if record is None or run.is_surely_over or record.machine == here or is_around_us(record):
+    if run.is_surely_over or (record is None and run.elsewhere is None):
         return None
-    if record.host == here.host and record.boot_id != here.boot_id:
+    if record is not None and (record.machine == here or is_around_us(record)):
         return None
-    silent = (time.time() if now is None else now) - (run.last_activity_at or record.started_at)
+    if record is not None and record.host == here.host and record.boot_id != here.boot_id:
+        return None
+    wrote = run.last_activity_at or (record.started_at if record is not None else run.last_sign_at) or 0.0
+    silent = (time.time() if now is None else now) - wrote
     if silent > ELSEWHERE_SECONDS:
         return None
-    return f"{run.title} seems to live on {text.clean(record.host, 60)}: it wrote {text.age(silent)}"
+    where = record.host if record is not None else run.elsewhere
+    return f"{run.title} seems to live on {text.clean(where, 60)}: it wrote {text.age(silent)}"
 
 
 def fresh_launch(options: Options, run_dir: str) -> tuple[Launch, commands.CommandSource, int]:

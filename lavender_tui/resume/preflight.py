@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch.arguments import Kind, parse
-from lavender_tui.launch.living import is_alive, this_process_and_above
+from lavender_tui.launch.living import beats, is_alive, this_process_and_above
 from lavender_tui.launch.locks import who_resumes
 from lavender_tui.launch.rendezvous import why_taken
 from lavender_tui.model import command_line, text
@@ -154,6 +154,10 @@ def _source(it: Situation) -> list[Check]:
         what = f"the old run {lives}: {text.plural(len(run.processes), 'process', 'processes')}"
         verdict = warn if it.options.though_alive else refuse
         checks.append(verdict("source.alive", what, pids, _what_ends_it(run)))
+    elif run is not None and run.elsewhere and run.job is None and beats(run.path):
+        what = f"the old run lives: its supervisor gave a sign of life just now, on {text.clean(run.elsewhere, 60)}"
+        verdict = warn if it.options.though_alive else refuse
+        checks.append(verdict("source.alive", what, where, "stop it there first; a minute after its end this is over"))
     elif run is not None and not run.is_surely_over and (run.elsewhere or (run.job and run.job.unasked)):
         checks.append(
             warn("source.alive", f"whether the old run lives can't be seen: {text.clean(run.state_reason)}", where)

@@ -140,6 +140,7 @@ def _facts(
 ) -> RunFacts:
     """What decides the state."""
     elsewhere, restarted_at = unseen(papers.launch or observed.seen, times.sign)
+    elsewhere = f"the account of {papers.private_to}" if papers.private_to is not None else elsewhere
     return RunFacts(
         now=times.now,
         newest=newest,

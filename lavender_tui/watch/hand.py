@@ -269,13 +269,8 @@ def _heard_by(leads: Sequence[int], members: dict[int, int], signum: int) -> str
 
 
 def _user(leads: Sequence[int]) -> str:
-    import pwd
-
     uid = uid_of(leads[0]) if leads else None
-    try:
-        return pwd.getpwuid(os.geteuid() if uid is None else uid).pw_name
-    except KeyError:
-        return str(uid)
+    return identity.user_name(os.geteuid() if uid is None else uid)
 
 
 def _command(process: LiveProcess) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from lavender_tui.launch.identity import process_stat
+from lavender_tui.launch.identity import process_stat, user_name
 
 if TYPE_CHECKING:
     import psutil
@@ -101,12 +101,7 @@ def other_owner(pid: int) -> str | None:
         return None
     if uid == os.geteuid():
         return None
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return user_name(uid)
 
 
 def uses_torch(pid: int) -> bool:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lavender_tui.launch import living
 from lavender_tui.launch.files import LARGEST_PLAN_BYTES, read_document
-from lavender_tui.launch.living import belongs_here
 from lavender_tui.launch.record import LaunchRecord, end_facts, examine_launch
 from lavender_tui.launch.requests import examine_request
 from lavender_tui.model.ending import StopRequest
@@ -24,6 +24,7 @@ class Papers:
     launch: LaunchRecord | None = None
     has_launch: bool = False
     copied_from: str | None = None  # the run whose launch record this is, where the directory is a copy of it
+    private_to: str | None = None  # the user who alone may read the launch record
     end: EndFacts | None = None
     resumed_from: Lineage | None = None
     request: StopRequest | None = None
@@ -62,6 +63,7 @@ def read_papers(listing: Listing, index: Index) -> Papers:
         launch=launch,
         has_launch="launch.json" in documents,
         copied_from=copied_from,
+        private_to=living.private_to(listing.path) if reason else None,
         end=end,
         resumed_from=plan.lineage or (launch.resumed_from if launch else None),
         request=request if end is None else None,
@@ -74,7 +76,7 @@ def read_papers(listing: Listing, index: Index) -> Papers:
 def _launch(run_dir: str) -> tuple[LaunchRecord | None, str | None, str | None]:
     """(record, why it can't be used, whose it is). A copy carries the pids of the run that it was copied from."""
     record, reason = examine_launch(run_dir)
-    if record is None or belongs_here(record, run_dir):
+    if record is None or living.belongs_here(record, run_dir):
         return record, reason, None
     return None, None, clean(os.path.basename(record.run_dir), 80)
 
