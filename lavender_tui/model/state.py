@@ -18,6 +18,7 @@ _ASKING = {
 }
 _SHOWN_PIDS = 6
 _YOUNG_SIGN_SECONDS = 30.0
+_ENDING = "its leading process is gone; how it ended is about to be recorded"
 
 _JOB_WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"})
 _JOB_LIVES = frozenset({"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED", "SUSPENDED"})
@@ -187,7 +188,7 @@ def _unrecorded(facts: RunFacts) -> tuple[RunState, str]:
     if facts.restarted_at is not None:
         return RunState.FAILED, f"the machine was restarted at {text.clock(facts.restarted_at, facts.now)}"
     if facts.is_ending:
-        return RunState.FAILED, "its leading process is gone; how it ended is about to be recorded"
+        return RunState.FAILED, _ENDING
     if facts.has_record:
         return RunState.FAILED, "its process is gone and left no exit record (killed, or the machine went down)"
     if facts.leftovers:
@@ -273,6 +274,8 @@ def _by_job_end(facts: RunFacts) -> tuple[RunState, str] | None:
 
 
 def _alive(facts: RunFacts) -> tuple[RunState, str]:
+    if facts.is_ending and facts.processes and all(one.role == "supervisor" for one in facts.processes):
+        return RunState.RUNNING, _ENDING
     if (stall := _stall(facts)) is not None:
         return RunState.STALLED, "; ".join(filter(None, (stall, _gone_words(facts)))) + _asked_words(facts)
     if not facts.processes and facts.job is not None:

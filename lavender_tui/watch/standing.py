@@ -75,7 +75,7 @@ def standing(observed: Observed, launch: LaunchRecord | None, end: EndFacts | No
         return Standing(again, left)  # a supervisor that has recorded the end is only on its way out
     is_recording = bool(supervisors) and (gone_seconds is None or gone_seconds < RECORDING_SECONDS)
     if is_recording and not (left and gone_seconds is None):
-        return Standing(tuple(processes))
+        return Standing(tuple(processes), is_ending=gone_seconds is None)
     return Standing(again, left, is_ending=bool(supervisors))
 
 

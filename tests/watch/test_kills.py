@@ -150,6 +150,20 @@ def test_what_outlives_supervisor_and_leader_is_left_over_not_running(
     assert "left-over" not in seen.run().state_reason
 
 
+def test_who_looks_once_while_the_end_is_being_recorded_sees_that_and_no_live_training(tmp_path: Path, until, launched):
+    record, ranks = launched
+    os.kill(record.supervisor.pid, signal.SIGSTOP)  # as on a full disk, where it tries for some seconds
+    try:
+        kill(record.leader.pid, *ranks)
+        until(lambda: not record.leader.is_alive, what="the leader's end")
+        (run,) = scan([str(tmp_path)])
+        words = "its leading process is gone; how it ended is about to be recorded"
+        assert (run.state, run.state_reason) == (RunState.RUNNING, words)
+    finally:
+        os.kill(record.supervisor.pid, signal.SIGCONT)
+    until(lambda: scan([str(tmp_path)])[0].state is RunState.FAILED, what="the recorded end")
+
+
 def test_a_training_by_hand_is_seen_to_be_killed_and_that_is_remembered(
     tmp_path: Path, run_dir: Path, seen: Seen, watch_events, until, hands
 ):
