@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from lavender_tui.launch import tracebacks
 from lavender_tui.launch.files import LOG, RANKS, open_regular, read_document
 from lavender_tui.launch.tracebacks import Traceback, last_traceback, lines_of, short
-from lavender_tui.model.failure import Failure
+from lavender_tui.model.failure import Failure, brief
 
 TAIL_BYTES = 256 * 1024
 LONG_TAIL_BYTES = 8 * 1024 * 1024  # for an exception that prints a whole tensor, or each key of a state_dict
@@ -133,7 +133,7 @@ def _by_last_lines(run_dir: str) -> Failure | None:
         local_rank = os.path.basename(os.path.dirname(path))
         whose = f"the output of local rank {local_rank}" if local_rank.isdecimal() and path in outputs else "its log"
         return Failure(
-            words=f"{whose} ends with {found.head}",
+            words=f"{whose} ends with {brief(found.head)}",
             exception=found.head,
             traceback=found.shown(),
             where=os.path.relpath(path, run_dir),
@@ -195,7 +195,7 @@ def _told(run_dir: str, failure: RankFailure | None, file: ErrorFile) -> Failure
     where = output if last_traceback(_tail(output)) else file.path
     who = f"rank {rank}" if rank is not None else f"local rank {file.local_rank}"
     return Failure(
-        words=f"{who}: {file.exception}",
+        words=f"{who}: {brief(file.exception)}",
         rank=rank,
         exception=file.exception,
         traceback=file.traceback,
@@ -216,7 +216,9 @@ def _by_traceback(run_dir: str, failure: RankFailure | None, code: int | None) -
     rank, who = (failure.rank, f"rank {failure.rank}: ") if failure is not None else (None, "")
     if found is not None and found.is_surely_why:
         one = found.traceback
-        return Failure(words=who + one.head, rank=rank, exception=one.head, traceback=one.shown(), where=found.where)
+        return Failure(
+            words=who + brief(one.head), rank=rank, exception=one.head, traceback=one.shown(), where=found.where
+        )
     if found is not None:
         return Failure(words=who + found.words_where_unsure(), rank=rank, where=found.where)
     if (told := usage or said) is not None:

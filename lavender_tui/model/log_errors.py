@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lavender_tui.model.failure import peer_gone
 from lavender_tui.model.log_text import plain, prefix_of
 from lavender_tui.model.text import plural
 
@@ -64,18 +65,11 @@ _RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     # glog's lines: "E1129 17:00:00.000000 123 torch/…] …"; "F" is fatal.
     (Kind.ERROR, re.compile(r"(?:^|\[)[EF][01][0-9][0-3][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}")),
 )  # fmt: skip
-# What a rank says when another one is gone: gloo's, NCCL's and the store's words for a peer that went away.
-_PEER_GONE = re.compile(
-    r"[Cc]onnection (?:reset|closed|refused|aborted)(?: by peer)?|Broken pipe|[Ss]ocket (?:closed|is not connected)|"
-    r"ncclRemoteError|remote process exited|NCCL communicator .{0,500}abort|recvValue failed|sendBytes failed|"
-    r"failed to recv, got 0 bytes|Application timeout caused pair closure"
-)
 # How a process goes that a thread of a library ends; a fault of memory is another matter, whatever came before.
 _ABORT = re.compile(
     r"terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating)|^Aborted\b|\(SIGABRT\)|core dumped"
 )
 _AFTERMATH_BYTES, _AFTERMATH_ERRORS = 1 << 16, 1000  # so near behind the exception
-_OF_A_GROUP = re.compile(r"gloo|nccl|NCCL|c10d|TCPStore|DistBackendError|DistNetworkError|DistStoreError|ProcessGroup")
 _NO_LEVEL = re.compile(r"\b(?:no|0|zero|without|NO)\s+(?:\w+\s+)?(?:errors?|ERRORS?)\b")
 
 
@@ -99,7 +93,7 @@ class ErrorBlock:
     @property
     def is_consequence(self) -> bool:
         """Does it only tell that another rank went away?"""
-        return bool(_PEER_GONE.search(self.head) and _OF_A_GROUP.search(self.head))
+        return peer_gone(self.head) is not None
 
     @property
     def words(self) -> str:

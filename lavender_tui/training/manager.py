@@ -234,7 +234,7 @@ class CheckpointManager:
         if error is None:
             self.close()
         else:
-            self._end_with(how_it_ended(error))
+            self._end_with(how_it_ended(error, self._ranks.world_size))
 
     # How
 

@@ -14,9 +14,11 @@ from lavender_tui.errors import UsageError
 from lavender_tui.launch import record
 from lavender_tui.launch.files import HELD, LAUNCH
 from lavender_tui.launch.run_dir import new_run_dir
+from lavender_tui.model.failure import Failure, brief, lost_rank
 from lavender_tui.model.run import Lineage
 from lavender_tui.training.ranks import Ranks, first_does
 
+_LONGEST = 500  # characters of an error
 _claimed: set[str] = set()  # prepared directories that a manager of this process has taken
 
 
@@ -57,22 +59,35 @@ class Ending:
     error: str | None = None
     signal: str | None = None
     by: str | None = None
+    failure: Failure | None = None
 
     def in_words(self) -> dict[str, str]:
         values = {"status": self.status, "by": self.by, "signal": self.signal, "error": self.error}
         return {key: value for key, value in values.items() if value is not None}
 
 
-def how_it_ended(error: BaseException) -> Ending:
-    """What an exception that leaves the training means: Ctrl-C, `sys.exit` with its code, or a failure."""
+def how_it_ended(error: BaseException, world_size: int = 1) -> Ending:
+    """What an exception that leaves rank 0 means: Ctrl-C, `sys.exit` with its code, or a failure."""
     if isinstance(error, KeyboardInterrupt):
         return Ending("failed", None, error="KeyboardInterrupt", signal="SIGINT")
     if not isinstance(error, SystemExit):
-        return Ending("failed", 1, error=f"{type(error).__name__}: {error}"[:500])
+        failure = _failure(f"{type(error).__name__}: {error}"[:_LONGEST], world_size)
+        return Ending("failed", 1, error=failure.words, failure=failure)
     if error.code is None or isinstance(error.code, int):
         code = (error.code or 0) & 0xFF
         return Ending("failed" if code else "ended", code)
-    return Ending("failed", 1, error=str(error.code)[:500])
+    return Ending("failed", 1, error=str(error.code)[:_LONGEST])
+
+
+def _failure(exception: str, world_size: int) -> Failure:
+    """Of a rank among several it may be the mere consequence of another one's end, of which nothing is known here."""
+    if world_size == 1:
+        return Failure(words=brief(exception), exception=exception)
+    if (gone := lost_rank(exception)) is None:
+        return Failure(words=f"rank 0: {brief(exception)}", rank=0, exception=exception)
+    is_one_node = os.environ.get("LOCAL_WORLD_SIZE") == str(world_size)
+    other = "another rank, which ended first" if is_one_node else "another rank, or the network to it"
+    return Failure(words=f"rank 0 lost {other} ({gone})", rank=0, exception=exception)
 
 
 class RunRecord:
@@ -84,6 +99,7 @@ class RunRecord:
 
     def __init__(self, run_dir: str, *, world_size: int, resumed_from: Lineage | None) -> None:
         self._run_dir, self._began, self._pid = run_dir, time.time(), os.getpid()
+        self._world_size = world_size
         self._ending = Ending("ended", None)
         self._ended = False
         self._hook_before: Any = None
@@ -107,6 +123,7 @@ class RunRecord:
             ended_at=now,
             stop={"who": ending.by} if ending.by else None,
             error=ending.error,
+            failure=ending.failure.to_json() if ending.failure is not None else None,
             wall_s=round(now - self._began, 3),
         )
         try:
@@ -131,7 +148,7 @@ class RunRecord:
         return True
 
     def _exception_came(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        self._ending = how_it_ended(error)
+        self._ending = how_it_ended(error, self._world_size)
         self._hook_before(kind, error, traceback)
 
     def _at_exit(self) -> None:

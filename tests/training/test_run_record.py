@@ -17,7 +17,9 @@ from lavender_tui.launch import start
 from lavender_tui.launch.record import end_facts, read_exit, read_launch
 from lavender_tui.launch.run_dir import new_run_dir
 from lavender_tui.model.plan import Launch
+from lavender_tui.training.run_record import how_it_ended
 
+LOST = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:5")
 SCRIPT = """
 import signal, sys, time, torch
 from lavender_tui.training import CheckpointManager
@@ -51,9 +53,30 @@ def test_the_end_of_a_script(
     assert ended is not None
     assert launched is not None
     assert (ended.code, ended.signal, ended.error) == (code, signal_name, error)
+    assert (ended.failure or {}).get("exception") == (error if code is not None else None)
     assert launched.argv[:2] == (sys.executable, "-c")
     assert not launched.is_alive
     assert (ending.startswith("signal")) is end_facts(run_dir).stop_requested  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("exception", "world_size", "on_this_node", "words"),
+    [
+        (ValueError("boom"), 1, "1", "ValueError: boom"),
+        (ValueError("boom"), 2, "2", "rank 0: ValueError: boom"),
+        (LOST, 1, "1", "RuntimeError: Connection closed by peer [::1]:5"),
+        (LOST, 2, "2", "rank 0 lost another rank, which ended first (Connection closed by peer)"),
+        (LOST, 4, "2", "rank 0 lost another rank, or the network to it (Connection closed by peer)"),
+    ],
+)
+def test_an_error_that_only_follows_from_another_ranks_end_is_recorded_as_that(
+    exception: Exception, world_size: int, on_this_node: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", on_this_node)
+    ending = how_it_ended(exception, world_size)
+    assert (ending.status, ending.code, ending.error) == ("failed", 1, words)
+    assert ending.failure is not None and ending.failure.exception == f"{type(exception).__name__}: {exception}"
+    assert ending.failure.rank == (0 if world_size > 1 else None)
 
 
 def test_killed_it_leaves_no_end(root: str, until: Callable[..., object]) -> None:
