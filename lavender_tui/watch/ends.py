@@ -8,11 +8,13 @@ import select
 import struct
 import threading
 from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 from lavender_tui.launch.identity import is_same_process
 
 MOST = 256  # processes; others are looked at by polling alone
 Identity = tuple[int, int]  # pid, start ticks
+Key = TypeVar("Key")
 
 # PIDFD_GET_INFO of <linux/pidfd.h>, with the exit status since Linux 6.15; older kernels refuse the question.
 _INFO_BYTES, _WANTS_EXIT = 64, 1 << 3
@@ -21,23 +23,23 @@ _STATUS_AT = 60
 _ENDED_STATUS_FIELD = 49  # of /proc/PID/stat, counted after the name
 
 
-class Ends:
+class Ends(Generic[Key]):
     """Holds a handle (pidfd) on each process of `keep` and calls `ended` once, from its own thread, when one ends.
 
     `ended(key, identity, status)`: `key` is what `keep` gave for it; `status` as wait(2) has it, None where it can't be
     known. A handle can't be mistaken for another process that gets the same pid.
     """
 
-    def __init__(self, ended: Callable[[str, Identity, int | None], None]) -> None:
+    def __init__(self, ended: Callable[[Key, Identity, int | None], None]) -> None:
         self._ended = ended
         self._lock = threading.Lock()
-        self._handles: dict[Identity, tuple[int, str]] = {}
+        self._handles: dict[Identity, tuple[int, Key]] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="lavender-ends", daemon=True)
         self._is_started = False
 
-    def keep(self, wanted: Mapping[Identity, str]) -> None:
+    def keep(self, wanted: Mapping[Identity, Key]) -> None:
         """Watch exactly these from now on. One that has ended already is told of, too.
 
         So is one that isn't wanted any more because somebody found it gone before its handle was looked at.
@@ -46,7 +48,8 @@ class Ends:
             if self._is_closed:
                 return
             for identity in self._handles.keys() - wanted.keys():
-                if not _has_ended(self._handles[identity][0]):
+                # Of a process with many threads the first may be gone long before the handle tells the end of all.
+                if is_same_process(*identity):
                     os.close(self._handles.pop(identity)[0])
             new = [identity for identity in wanted if identity not in self._handles]
             gone = [identity for identity in new if not self._open(identity, wanted)]
@@ -72,7 +75,7 @@ class Ends:
                 if not self._is_started:
                     os.close(self._wake)
 
-    def _open(self, identity: Identity, wanted: Mapping[Identity, str]) -> bool:
+    def _open(self, identity: Identity, wanted: Mapping[Identity, Key]) -> bool:
         """False where the process is gone; a system without handles has polling alone."""
         if len(self._handles) >= MOST:
             return True
@@ -100,7 +103,7 @@ class Ends:
             self._handles.clear()
             os.close(self._wake)
 
-    def _wait(self) -> list[tuple[Identity, int, str]]:
+    def _wait(self) -> list[tuple[Identity, int, Key]]:
         """Sleep until some process ends or `keep` and `close` have news; those that ended are no longer held."""
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
@@ -118,12 +121,6 @@ class Ends:
                     del self._handles[identity]
                     ended.append((identity, handle, key))
         return ended
-
-
-def _has_ended(handle: int) -> bool:
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def exit_status(handle: int, identity: Identity) -> int | None:

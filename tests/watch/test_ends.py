@@ -164,6 +164,20 @@ def test_how_it_ended_is_told_though_somebody_found_it_gone_before(begin: Begin,
     ends._thread.join(30)
 
 
+def test_an_end_is_told_though_the_first_thread_went_long_before(told: Told, ends: Ends, begin: Begin, until):
+    """A look at the run takes the process for gone then, and no longer asks for it."""
+    wait_in_another = "import ctypes, threading; threading.Thread(target=input).start()"
+    process = begin(f"{wait_in_another}; ctypes.CDLL(None).pthread_exit(None)")
+    identity = identity_of(process.pid)
+    ends.keep({identity: "run"})
+    until(lambda: process_stat(process.pid)[0] == "Z", what="the end of its first thread")
+    ends.keep({})
+    assert identity in ends.held and not told.ends
+    process.kill()
+    until(lambda: "run" in told.ends, what="the end of all")
+    assert told.ends["run"][1] == signal.SIGKILL
+
+
 def test_many_ends_at_once_are_all_told(told: Told, ends: Ends, begin: Begin, until):
     processes = [begin("input()") for _ in range(12)]
     ends.keep({identity_of(one.pid): str(number) for number, one in enumerate(processes)})
