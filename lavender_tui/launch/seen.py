@@ -19,6 +19,28 @@ from lavender_tui.model.run import EndFacts
 
 SCHEMA = 1
 MOST_FILES = 1000  # the oldest are dropped
+MOST_GONE = 64  # ranks of a run whose end is remembered: the first tell why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoneRank:
+    """A rank that was seen to end, when (unix seconds) and, where that could be told, with which status of wait(2)."""
+
+    rank: int
+    at: float
+    status: int | None = None
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; a negative one is a signal."""
+        try:
+            return None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        except ValueError:
+            return None
+
+    @property
+    def signal(self) -> int | None:
+        return -self.code if self.code is not None and self.code < 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +64,7 @@ class Seen:
     ended_at: float | None = None
     status: int | None = None
     proof: str | None = None  # what was once seen to tie it to the run for sure, in words
+    gone: tuple[GoneRank, ...] = ()  # of its ranks those that were seen to fail, in that order
     schema: int = SCHEMA
 
     @property
@@ -59,7 +82,7 @@ class Seen:
         return None if self.status is None else end_of_status(self.status, self.ended_at)
 
 
-def of_record(launch: LaunchRecord, ended_at: float, status: int) -> Seen:
+def of_record(launch: LaunchRecord, ended_at: float | None = None, status: int | None = None) -> Seen:
     """What was seen of the end of a run that has a record: that stays what says how it was started."""
     assert launch.leader is not None
     return Seen(
@@ -161,6 +184,7 @@ def _seen(document: dict[str, Any]) -> Seen | None:
             ended_at=document.get("ended_at"),
             status=document.get("status"),
             proof=document.get("proof"),
+            gone=tuple(GoneRank(**one) for one in document.get("gone", [])),
             schema=document["schema"],
         )
         return seen if _is_sound(seen) else None
@@ -178,7 +202,9 @@ def _is_sound(seen: Seen) -> bool:
     texts = [seen.run, seen.cwd, seen.host, seen.boot_id, seen.pid_namespace, *seen.argv, *seen.shell]
     texts += [*seen.environment, *seen.environment.values(), "" if seen.proof is None else seen.proof]
     numbers = [seen.started_at, 0 if seen.ended_at is None else seen.ended_at]
-    wholes = [0 if value is None else value for value in (seen.world_size, seen.status)]
+    numbers += [one.at for one in seen.gone]
+    told = (seen.world_size, seen.status, *(value for one in seen.gone for value in (one.rank, one.status)))
+    wholes = [0 if value is None else value for value in told]
     pid, ticks = seen.leader.pid, seen.leader.start_ticks
     return (
         seen.schema == SCHEMA
@@ -222,10 +248,33 @@ class Memory:
 
     def end_of(self, run_dir: str, launch: LaunchRecord | None) -> EndFacts | None:
         """How the run was seen to end; of one with a record, how the very process ended that this names."""
+        seen = self._of_start(run_dir, launch)
+        return seen.end if seen is not None else None
+
+    def gone_of(self, run_dir: str, launch: LaunchRecord | None) -> tuple[GoneRank, ...]:
+        """The ranks that were seen to fail under what led the run last."""
+        seen = self._of_start(run_dir, launch)
+        return seen.gone if seen is not None else ()
+
+    def leader_ended(self, run_dir: str, launch: LaunchRecord, ended_at: float, status: int) -> None:
+        """As `ended`, of the leader that a record names. Raises OSError."""
+        gone = self.gone_of(run_dir, launch)
+        self.keep(run_dir, replace(of_record(launch, ended_at, status), gone=gone))
+
+    def rank_ended(self, run_dir: str, launch: LaunchRecord | None, one: GoneRank, started_at: float) -> None:
+        """A rank was seen to fail; those that failed before it was started were another attempt's. Raises OSError."""
+        seen = self._of_start(run_dir, launch) or (of_record(launch) if launch is not None else None)
+        if seen is None or len(seen.gone) >= MOST_GONE:
+            return
+        before = tuple(other for other in seen.gone if other.at > started_at)
+        self.keep(run_dir, replace(seen, gone=(*before, one)))
+
+    def _of_start(self, run_dir: str, launch: LaunchRecord | None) -> Seen | None:
+        """What is remembered, where it is of the very start that the record is of."""
         seen = self.of(run_dir)
         if seen is None or (launch is not None and (launch.leader, launch.machine) != (seen.leader, seen.machine)):
             return None
-        return seen.end
+        return seen
 
     def forget(self, run_dir: str) -> None:
         """Of the directory; the file stays: the directory may come again."""

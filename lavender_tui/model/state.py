@@ -74,6 +74,7 @@ class RunFacts:
     newest: Checkpoint | None = None
     processes: tuple[LiveProcess, ...] = ()
     had_all_ranks: bool = False  # every rank of the job was seen alive before, and some have been ever since
+    had_ranks: bool = False  # what leads it now has had ranks: they were seen, or wrote something since it began
     leftovers: tuple[LiveProcess, ...] = ()  # outlived what led them: they never make a run alive
     end: EndFacts | None = None
     has_record: bool = False  # launch.json is there
@@ -323,8 +324,16 @@ def _count_words(facts: RunFacts) -> str:
         return f"{len(alive)} of {world_size} ranks {where}"
     count = sum(1 for one in facts.processes if one.role in ("worker", "process"))
     if not count and any(one.role == "agent" for one in facts.processes):
-        return "starting" if facts.newest is None else "no rank is seen yet"
+        return _left_words(facts) or ("starting" if facts.newest is None else "no rank is seen yet")
     return text.plural(count or len(facts.processes), "live process", "live processes")
+
+
+def _left_words(facts: RunFacts) -> str | None:
+    """What of torchrun alone, whose ranks are gone: it may be about to end, or to start them again."""
+    if not facts.had_ranks:
+        return None
+    is_through = _by_content(facts) or (facts.end is not None and facts.end.exit_code == 0)
+    return f"its ranks {'have ended' if is_through else 'are gone'}; torchrun hasn't ended yet"
 
 
 def _stall(facts: RunFacts) -> str | None:

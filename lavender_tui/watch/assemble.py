@@ -27,6 +27,7 @@ from lavender_tui.model.run import (
 )
 from lavender_tui.model.state import JobFacts, RunFacts, decide_state
 from lavender_tui.model.text import clean, plural
+from lavender_tui.watch.first_gone import with_first_gone
 from lavender_tui.watch.flags import flag_rank_states
 from lavender_tui.watch.hand_ends import ended_by, stop_by_hand_of
 from lavender_tui.watch.index import Index
@@ -72,6 +73,7 @@ def assemble(
     stands = standing(observed, papers.launch, papers.end)
     times = Times(flagged, listing, tail, papers.launch, now, stands.alive_since)
     end = papers.end or _unrecorded_end(listing, papers, observed, stands, times, index)
+    end = with_first_gone(end, observed.gone)
     facts = _facts(papers, observed, stands, times, newest, end)
     state, reason = decide_state(facts)
     said = _said_of_parts(parts)
@@ -146,6 +148,7 @@ def _facts(
         newest=newest,
         processes=stands.processes,
         had_all_ranks=observed.had_all_ranks,
+        had_ranks=observed.had_ranks or times.had_ranks(stands.alive_since, observed.searched_at),
         leftovers=stands.leftovers,
         end=end,
         has_record=papers.has_launch,

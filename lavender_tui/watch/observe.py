@@ -21,7 +21,7 @@ from lavender_tui.watch.mounts import file_system_of, is_silent
 from lavender_tui.watch.processes import ProcessTable
 from lavender_tui.watch.remembering import remember
 from lavender_tui.watch.scan import in_order
-from lavender_tui.watch.survey import FINE_GRAIN_SECONDS, Survey
+from lavender_tui.watch.survey import FINE_GRAIN_SECONDS, Handled, Survey
 from lavender_tui.watch.usage import Sampler
 
 UNSETTLED_SECONDS = 0.25  # a file that is being written is looked at again after this; reading it rests longer
@@ -311,13 +311,13 @@ class Watcher:
 
     # Processes, on a thread of their own: a search takes tens of milliseconds on a busy machine
 
-    def _process_ended(self, path: str, identity: ProcessIdentity, status: int | None) -> None:
+    def _process_ended(self, of: Handled, identity: ProcessIdentity, status: int | None) -> None:
         """Called from the thread of the handles, the instant a process of a run ends."""
         try:
-            self._survey.has_ended(path, identity, status)
+            self._survey.has_ended(of, identity, status)
         except OSError as error:
             self._troubles["memory"] = _not_remembered(error)
-        self._agenda.schedule([path])
+        self._agenda.schedule([of.path])
         self._search_now.set()  # what it left behind has lost its parent
 
     def _remember(self) -> None:
@@ -341,7 +341,7 @@ class Watcher:
         for path, leader in gone.items():
             if self._gone.get(path) == leader:
                 del self._leaders[path]
-                self._process_ended(path, leader, None)
+                self._process_ended(Handled(path), leader, None)
         self._gone = gone
 
     def _search_processes(self) -> None:
@@ -352,8 +352,9 @@ class Watcher:
             try:
                 records = dict(self._survey.records)
                 seen = {path: self._survey.memory.of(path) for path, record in records.items() if record is None}
+                begun = time.time()
                 found = table.find(list(self._survey.tree.runs), records, seen)
-                self._agenda.schedule(self._survey.set_found(found))
+                self._agenda.schedule(self._survey.set_found(found, begun))
                 self._remember()
                 self._notice_ends()
                 self._agenda.schedule(self._survey.set_usage(sampler.sample(self._survey.alive())))

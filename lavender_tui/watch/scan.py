@@ -98,6 +98,7 @@ def observe_now(papers: Mapping[str, Papers]) -> dict[str, Observed]:
     """What lives of these runs, and what is remembered of them, looked up once."""
     memory = Memory()
     seen = {path: None if paper.has_launch else memory.of(path) for path, paper in papers.items()}
+    searched_at = time.time()
     found = find_processes(papers, {path: paper.launch for path, paper in papers.items()}, seen)
     jobs = JobTable().ask({path: one.launch for path, one in papers.items()}, {p: one.end for p, one in papers.items()})
     return {
@@ -106,6 +107,8 @@ def observe_now(papers: Mapping[str, Papers]) -> dict[str, Observed]:
             seen=one,
             end=memory.end_of(path, papers[path].launch),
             job=jobs.get(path),
+            searched_at=searched_at,
+            gone=memory.gone_of(path, papers[path].launch),
         )
         for path, one in seen.items()
     }

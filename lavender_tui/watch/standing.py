@@ -14,7 +14,7 @@ from lavender_tui.model.run import EndFacts, LiveProcess
 from lavender_tui.model.state import Sign, Vanished
 
 if TYPE_CHECKING:
-    from lavender_tui.launch.seen import Seen
+    from lavender_tui.launch.seen import GoneRank, Seen
     from lavender_tui.model.usage import Usage
 
 RECORDING_SECONDS = 1.0  # a supervisor writes the end within milliseconds of its training's
@@ -32,6 +32,9 @@ class Observed:
     usage: Usage | None = None
     job: Job | None = None  # what Slurm says
     had_all_ranks: bool = False  # before, or now
+    had_ranks: bool = False  # what leads it was seen with some
+    searched_at: float | None = None  # when its processes were looked for last; unix seconds
+    gone: tuple[GoneRank, ...] = ()  # ranks that were seen to end, of a run that nobody supervises
 
 
 @dataclass(frozen=True, slots=True)

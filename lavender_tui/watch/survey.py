@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lavender_tui.launch import journal, keepers
+from lavender_tui.launch.identity import started_at
 from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process, this_machine
-from lavender_tui.launch.seen import Memory, end_of_status, of_record
+from lavender_tui.launch.seen import GoneRank, Memory, end_of_status
 from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
 from lavender_tui.model.state import live_ranks
@@ -37,6 +38,13 @@ MOST_ENDS = 1000
 ACTIVE_SECONDS = 60.0  # a run that wrote something within this time is looked at every second
 
 
+class Handled(NamedTuple):
+    """What a process on which there is a handle is of: the run, and its rank where it is one of several."""
+
+    path: str
+    rank: int | None = None
+
+
 class Survey:
     """What is known of the roots. `changed` collects the runs that differ from what `take_changes` last told."""
 
@@ -52,7 +60,9 @@ class Survey:
         self._listed_at: dict[str, float] = {}  # unix seconds
         self._found: Mapping[str, tuple[LiveProcess, ...]] = {}
         self._gone_since: dict[str, float] = {}  # when a leader was first found gone; monotonic seconds
+        self._searched_at: float | None = None
         self._had_all_ranks: set[str] = set()
+        self._had_ranks: dict[str, set[Identity]] = {}  # by the run, what was seen to lead some
         self._ends: dict[Identity, EndFacts] = {}  # how processes were seen to end, where nothing else tells
         self._usage: Mapping[str, Usage] = {}
         self._jobs: Mapping[str, Job] = {}
@@ -121,9 +131,10 @@ class Survey:
     def ordered(self) -> tuple[Run, ...]:
         return self._order
 
-    def set_found(self, found: Mapping[str, tuple[LiveProcess, ...]]) -> list[str]:
-        """Take over what the search for processes found; returns the runs whose processes are others now."""
+    def set_found(self, found: Mapping[str, tuple[LiveProcess, ...]], searched_at: float) -> list[str]:
+        """Take over what the search for processes found that began then; returns the runs of which it is another."""
         before, self._found = self._found, found
+        self._searched_at = searched_at
         return [path for path in {*before, *found} if before.get(path) != found.get(path)]
 
     def set_jobs(self, jobs: Mapping[str, Job]) -> list[str]:
@@ -197,8 +208,9 @@ class Survey:
         before, self._usage = self._usage, usage
         return [path for path in {*before, *usage} if before.get(path) != usage.get(path)]
 
-    def has_ended(self, path: str, identity: Identity, status: int | None) -> None:
+    def has_ended(self, of: Handled, identity: Identity, status: int | None) -> None:
         """A process of the run was seen to end. Raises OSError where that can't be remembered."""
+        path = of.path
         now = time.time()
         if status is not None and (end := end_of_status(status, now)) is not None:
             if len(self._ends) >= MOST_ENDS:
@@ -206,14 +218,18 @@ class Survey:
             self._ends[identity] = end
         leader, launch = ProcessId(pid=identity[0], start_ticks=identity[1]), self.records.get(path)
         if launch is not None and launch.leader == leader and launch.machine == this_machine() and status is not None:
-            self.memory.keep(path, of_record(launch, now, status))  # should nobody be left who records it
+            self.memory.leader_ended(path, launch, now, status)  # should nobody be left who records it
         else:
             self.memory.ended(path, leader, now, status)
+        is_ours_to_tell = launch is None or (launch.written_by == "training" and launch.machine == this_machine())
+        if of.rank is not None and status != 0 and is_ours_to_tell:
+            gone = GoneRank(rank=of.rank, at=now, status=status)
+            self.memory.rank_ended(path, launch, gone, started_at(identity[1]))
 
-    def worth_a_handle(self) -> dict[Identity, str]:
-        """The processes whose end should be noticed at once, with their runs."""
+    def worth_a_handle(self) -> dict[Identity, Handled]:
+        """The processes whose end should be noticed at once."""
         return {
-            (one.pid, one.start_ticks): run.path
+            (one.pid, one.start_ticks): Handled(run.path, one.rank if (one.world_size or 0) > 1 else None)
             for run in self.runs.values()
             for one in (*run.processes, *run.leftovers)
             if one.role != "helper"
@@ -251,6 +267,9 @@ class Survey:
             usage=self._usage.get(path),
             job=self._jobs.get(path),
             had_all_ranks=self._has_had_all_ranks(path, tuple(alive.values())),
+            had_ranks=self._has_had_ranks(path, tuple(alive.values())),
+            searched_at=self._searched_at,
+            gone=self.memory.gone_of(path, papers.launch),
         )
 
     def _has_had_all_ranks(self, path: str, processes: Sequence[LiveProcess]) -> bool:
@@ -261,6 +280,13 @@ class Survey:
         elif len(alive) == world_size:
             self._had_all_ranks.add(path)
         return path in self._had_all_ranks
+
+    def _has_had_ranks(self, path: str, processes: Sequence[LiveProcess]) -> bool:
+        """Has what leads the run now been seen with ranks, or is it?"""
+        agents = {(one.pid, one.start_ticks) for one in processes if one.role == "agent"}
+        if live_ranks(processes)[0]:
+            self._had_ranks[path] = agents
+        return bool(agents & self._had_ranks.get(path, set()))
 
     def _gone_seconds(self, path: str, is_there: bool) -> float:
         now = time.monotonic()
@@ -289,7 +315,7 @@ class Survey:
             self._changed.add(path)
         self._behind.discard(path)
         self._had_all_ranks.discard(path)
-        for table in (self._listings, self._listed_at, self.records, self.ends, self._gone_since):
+        for table in (self._listings, self._listed_at, self.records, self.ends, self._gone_since, self._had_ranks):
             table.pop(path, None)  # type: ignore[attr-defined]
         self.memory.forget(path)
         self.index.forget(path)

@@ -54,7 +54,18 @@ class Times:
         self.moved_at = min(moved, now) if moved is not None and moved <= now + CLOCK_SLACK_SECONDS else None
         self.steps: Rhythm | None = tail.clock.rhythm(begun) if tail is not None else None
         self.progress_by_step_at = latest([self.moved_at, alive_since]) if self.moved_at is not None else None
+        by_training = begun if launch is not None and launch.written_by == "training" else None
+        self._wrote_at = latest([self.last_save_at, self.moved_at, by_training])
         self.sign = self._newest_sign(saved, writing, active, listing, tail, now)
+
+    def had_ranks(self, alive_since: float | None, searched_at: float | None) -> bool:
+        """Did ranks write since what lives was started, and before its processes were looked for last?
+
+        What writes later may be a rank that no search has found yet; what wrote earlier was another start's.
+        """
+        if self._wrote_at is None or alive_since is None or searched_at is None:
+            return False
+        return alive_since + CLOCK_SLACK_SECONDS < self._wrote_at <= searched_at
 
     def _newest_sign(
         self,

@@ -13,7 +13,7 @@ import pytest
 
 from lavender_tui.launch import seen as memory
 from lavender_tui.launch.record import ProcessId
-from lavender_tui.launch.seen import Memory, Seen, end_of_status
+from lavender_tui.launch.seen import GoneRank, Memory, Seen, end_of_status
 
 LEADER = ProcessId(pid=4711, start_ticks=123456)
 
@@ -43,7 +43,8 @@ def seen_of(run: str, **other: Any) -> Seen:
 
 
 def test_what_was_written_is_read_whole_through_whatever_name_leads_to_the_run(run: str, tmp_path: Path):
-    seen = seen_of(run, cwd=os.fsdecode(b"/srv/caf\xe9"))
+    gone = (GoneRank(rank=1, at=1.7e9 + 5.0, status=9), GoneRank(rank=0, at=1.7e9 + 5.1))
+    seen = seen_of(run, cwd=os.fsdecode(b"/srv/caf\xe9"), gone=gone)
     memory.write(seen)
     assert memory.read(run) == seen
     (tmp_path / "link").symlink_to(Path(run).parent)
@@ -79,6 +80,12 @@ def test_it_lies_in_the_users_own_state_directory(run: str, monkeypatch: pytest.
         {"environment": ["A"]},
         {"environment": {"A": 1}},
         {"status": 1 << 40},
+        {"gone": [{"rank": -1, "at": 1.0}]},
+        {"gone": [{"rank": 1, "at": "now"}]},
+        {"gone": [{"rank": True, "at": 1.0}]},
+        {"gone": [{"rank": 1, "at": 1.0, "status": "9"}]},
+        {"gone": [{"rank": 1, "at": 1.0, "what": 1}]},
+        {"gone": "1"},
         {"schema": 2},
         {"run": "/elsewhere"},
     ],

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.rhythm import (
     PAUSE_FACTOR,
     SAVES_FLOOR_SECONDS,
@@ -269,6 +270,24 @@ def test_ranks_are_counted_and_neither_torchrun_nor_a_supervisor(
     ranks: tuple[LiveProcess, ...], had_all: bool, words: str
 ) -> None:
     facts = RunFacts(now=1.0, processes=(SUPERVISOR, AGENT, *ranks), had_all_ranks=had_all)
+    assert decide_state(facts) == (RunState.RUNNING, words)
+
+
+@pytest.mark.parametrize(
+    ("newest", "had_ranks", "end", "words"),
+    [
+        (None, False, None, "starting"),
+        (checkpoint(), False, None, "no rank is seen yet"),
+        (checkpoint(), True, None, "its ranks are gone; torchrun hasn't ended yet"),
+        (None, True, EndFacts(exit_code=1, ended_at=1.0), "its ranks are gone; torchrun hasn't ended yet"),
+        (checkpoint(), True, EndFacts(exit_code=0, ended_at=1.0), "its ranks have ended; torchrun hasn't ended yet"),
+        (checkpoint(stage="final"), True, None, "its ranks have ended; torchrun hasn't ended yet"),
+    ],
+)
+def test_torchrun_alone_has_no_ranks_yet_or_no_longer(
+    newest: Checkpoint | None, had_ranks: bool, end: EndFacts | None, words: str
+) -> None:
+    facts = RunFacts(now=1.0, processes=(SUPERVISOR, AGENT), newest=newest, had_ranks=had_ranks, end=end)
     assert decide_state(facts) == (RunState.RUNNING, words)
 
 
