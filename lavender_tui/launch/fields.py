@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from lavender_tui.model.topology import MOST_RANKS
+
 
 class Foreign(ValueError):
     """A value that such a record can't hold; its text is the reason shown."""
@@ -48,6 +50,13 @@ def whole(document: dict[str, Any], key: str) -> int:
     value = document.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) < value < 1 << 31:
         raise Foreign(f"`{key}` is no whole number")
+    return value
+
+
+def ranks(document: dict[str, Any], key: str) -> int:
+    value = whole(document, key)
+    if not 0 < value <= MOST_RANKS:
+        raise Foreign(f"`{key}` is no number of ranks")
     return value
 
 

@@ -344,7 +344,7 @@ def _launch(document: dict[str, Any]) -> LaunchRecord:
         written_by=fields.text(document, "written_by"),
         supervisor=None if supervisor is None else _process(supervisor, "supervisor"),
         env=fields.table(document.get("env", {})),
-        world_size=fields.optional(document, "world_size", fields.whole),
+        world_size=fields.optional(document, "world_size", fields.ranks),
         attempt=fields.whole(document, "attempt") if "attempt" in document else 1,
         resumed_from=None if came_from is None else _lineage(came_from),
         command=fields.texts(document, "command") if "command" in document else (),

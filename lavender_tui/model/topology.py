@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
-def allowed_world_sizes(num_splits: int, limit: int | None = None) -> tuple[int, ...]:
+MOST_RANKS = 1_000_000  # what a file says beyond that is no number of ranks, and nobody counts up to it
+
+
+@lru_cache(maxsize=256)  # asked for by every check of a plan, and as long as the number is large
+def allowed_world_sizes(num_splits: int, limit: int = MOST_RANKS) -> tuple[int, ...]:
     """Every world_size that num_splits can be shared by, ascending; `limit` caps the list."""
-    if num_splits < 1:
-        return ()
-    most = num_splits if limit is None else min(num_splits, limit)
+    most = min(num_splits, limit, MOST_RANKS)
     return tuple(size for size in range(1, most + 1) if num_splits % size == 0)
+
+
+def fitting_world_size(wanted: int, num_splits: int | None, global_size: int | None) -> int:
+    """The largest up to `wanted` that splits and batch can be shared by, where they are known; at least 1."""
+    most = max(1, min(wanted, MOST_RANKS))
+    sizes = reversed(allowed_world_sizes(num_splits, most)) if num_splits else range(most, 0, -1)
+    return next((size for size in sizes if not global_size or global_size % size == 0), 1)
 
 
 def allowed_num_workers(num_splits: int, world_size: int) -> tuple[int, ...]:

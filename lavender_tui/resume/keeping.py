@@ -98,7 +98,7 @@ def sizes(
     """
     allowed: Sequence[int | None]
     if devices:
-        known = permitted or range(1, (most or before or devices) + 1)
+        known = permitted or range(1, min(most or before or devices, devices) + 1)
         allowed = sorted((size for size in known if size <= devices), reverse=True)
     elif not permitted:
         return [None]

@@ -13,7 +13,7 @@ from lavender_tui.model.rank_state import StateSet, owners_merge
 from lavender_tui.model.run import Run
 from lavender_tui.model.start import missed_scheduler_steps, policy_epoch
 from lavender_tui.model.state_rules import SaveFacts, agreement, is_done, work_key
-from lavender_tui.model.topology import allowed_num_workers, allowed_world_sizes, nearest_allowed
+from lavender_tui.model.topology import allowed_num_workers, fitting_world_size
 from lavender_tui.resume.going_back import Back
 from lavender_tui.resume.request import Options
 
@@ -107,20 +107,14 @@ class Situation:
         wanted = self.saved_by or max(1, self.devices)
         if self.devices:
             wanted = min(wanted, self.devices)
-        batch = self.global_batch
-        sizes = [
-            size
-            for size in (allowed_world_sizes(self.num_splits, wanted) if self.num_splits else range(1, wanted + 1))
-            if not batch or batch % size == 0
-        ]
-        return sizes[-1] if sizes else nearest_allowed(wanted, self.num_splits)
+        return fitting_world_size(wanted, self.num_splits, self.global_batch)
 
     @property
     def num_workers(self) -> int:
         """As asked; else as before, or the most below that the splits of a rank, and the states, allow."""
         if self.options.num_workers is not None:
             return self.options.num_workers
-        wanted = self.checkpoint.num_workers or 0
+        wanted = max(0, self.checkpoint.num_workers or 0)
         if self.num_splits is None or self.world_size < 1 or self.num_splits % self.world_size:
             return wanted
         if self.is_within_a_cycle:

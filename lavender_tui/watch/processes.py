@@ -15,6 +15,7 @@ from lavender_tui.launch.living import names_of, trains_another
 from lavender_tui.launch.record import LaunchRecord, Machine, ProcessId, this_machine
 from lavender_tui.launch.seen import Seen
 from lavender_tui.model.run import LiveProcess
+from lavender_tui.model.topology import MOST_RANKS
 from lavender_tui.watch import procfs
 from lavender_tui.watch.procfs import Stat, Traits
 from lavender_tui.watch.programs import arguments, is_agent, is_ours, is_tool, program_of
@@ -375,7 +376,7 @@ def _live_process(
         start_ticks=stat.start_ticks,
         role=role,
         rank=_whole(environ.get("RANK", environ.get("SLURM_PROCID"))),
-        world_size=_whole(environ.get("WORLD_SIZE", environ.get("SLURM_NTASKS"))),
+        world_size=_ranks(environ.get("WORLD_SIZE", environ.get("SLURM_NTASKS"))),
         command=traits.argv,
         found_by=match.found_by,
         owner=procfs.other_owner(stat.pid),
@@ -452,3 +453,9 @@ def _leads(stat: Stat, traits_of: Callable[[Stat], Traits], runs: _RunNames) -> 
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _ranks(text: str | None) -> int | None:
+    """Anybody may set such a variable, and to anything."""
+    value = _whole(text)
+    return value if value is not None and value <= MOST_RANKS else None

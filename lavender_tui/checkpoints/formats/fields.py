@@ -8,6 +8,7 @@ from typing import Any
 from lavender_tui.checkpoints.objects import Inert
 from lavender_tui.checkpoints.scalars import flag, real, single, whole
 from lavender_tui.checkpoints.words import attributes, words
+from lavender_tui.model.topology import MOST_RANKS
 
 MISSING: Any = object()
 _LONGEST_STAGE = 60
@@ -97,6 +98,15 @@ def take_whole(fields: Fields, name: str, value: Any) -> int | None:
     if number is None:
         fields.warn(f"{name} is {_odd(value)}, not a whole number")
     return number
+
+
+def take_count(fields: Fields, name: str, value: Any, *, least: int) -> int | None:
+    """How many ranks or workers there were; None and a warning where that can't be: nothing is started with it."""
+    number = take_whole(fields, name, value)
+    if number is None or least <= number <= MOST_RANKS:
+        return number
+    fields.warn(f"{name} is {number:,}, which can't be: it is from {least} to {MOST_RANKS:,}")
+    return None
 
 
 def take_real(fields: Fields, name: str, value: Any) -> float | None:

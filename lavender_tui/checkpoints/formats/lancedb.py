@@ -14,6 +14,7 @@ from lavender_tui.checkpoints.formats.fields import (
     Fields,
     first,
     look,
+    take_count,
     take_loss,
     take_optimizer,
     take_whole,
@@ -54,7 +55,7 @@ def read(content: Content) -> Fields:
     fields.epoch = take_whole(fields, "epoch", epoch)
     step = first(top, ("step",), ("global_step",)) if "dataset" in top else MISSING
     fields.step = take_whole(fields, "step", step) if step is not MISSING else _step_of(content.name)
-    fields.world_size = take_whole(fields, "world_size", first(top, ("world_size",), ("old_world_size",)))
+    fields.world_size = take_count(fields, "world_size", first(top, ("world_size",), ("old_world_size",)), least=1)
     if type(fields.dataset) in (list, tuple) and fields.world_size is None:
         fields.world_size = len(fields.dataset)
     for key in ("loss", *(key for key in top if type(key) is str and key.endswith("_loss"))):

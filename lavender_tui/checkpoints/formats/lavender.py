@@ -11,6 +11,7 @@ from lavender_tui.checkpoints.formats.fields import (
     Fields,
     look,
     short,
+    take_count,
     take_flag,
     take_loss,
     take_optimizer,
@@ -50,9 +51,9 @@ def read(content: Content) -> Fields:
         fields.warn(f"it lacks {', '.join(lacking)}")
     fields.has_scheduler = any(top.get(key) is not None for key in _SCHEDULER_KEYS)
     fields.has_rng = any(top.get(key) is not None for key in _RNG_KEYS)
-    fields.world_size = take_whole(fields, "world_size", top.get("world_size", MISSING))
+    fields.world_size = take_count(fields, "world_size", top.get("world_size", MISSING), least=1)
     fields.global_batch = take_whole(fields, "batch.global", look(top, "batch", "global"))
-    fields.num_workers = take_whole(fields, "batch.num_workers", look(top, "batch", "num_workers"))
+    fields.num_workers = take_count(fields, "batch.num_workers", look(top, "batch", "num_workers"), least=0)
     fields.dataset = top.get("dataset", MISSING)
     fields.data, fields.versions = top.get("data"), top.get("versions")
     return fields

@@ -16,6 +16,7 @@ from lavender_tui.checkpoints.formats.fields import (
     first,
     look,
     short,
+    take_count,
     take_loss,
     take_optimizer,
     take_whole,
@@ -161,7 +162,7 @@ def read(content: Content) -> Fields:
     fields.epoch = take_whole(fields, "epoch", first(top, *layout.epoch))
     fields.epochs = _quiet_whole(first(top, *layout.epochs))
     fields.step = take_whole(fields, "step", first(top, *layout.step))
-    fields.world_size = _quiet_whole(first(top, *layout.world_size))
+    fields.world_size = take_count(Fields(format=""), "", first(top, *layout.world_size), least=1)
     if layout is _PLAIN and type(top.get("stage")) is str:
         fields.stage = short(top["stage"])
     _loss(fields, top, layout)
