@@ -44,6 +44,27 @@ class Inert:
         return f"<inert {self.type_name}>"
 
 
+LONGEST_BITS = 256  # the states of random generators take 128
+
+
+class Huge:
+    """A whole number that counts nothing, and that Python may refuse to print: no reader ever meets its value."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    def __repr__(self) -> str:
+        return f"a number of {self.bits:,} bits"
+
+
+def number(value: int) -> int | Huge:
+    """The number itself, where it is one of a size that anything is counted or seeded with."""
+    bits = value.bit_length()
+    return value if bits <= LONGEST_BITS else Huge(bits)
+
+
 class Storage:
     """The place of a tensor's bytes: member `data/<key>` of the archive. `numel` counts elements of `dtype`."""
 

@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.checkpoints.limits import Damaged, OverLimit
-from lavender_tui.checkpoints.objects import Inert
+from lavender_tui.checkpoints.objects import Inert, number
 from lavender_tui.checkpoints.rebuild import storage_of
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _dup(machine: Machine) -> None:
 
 @_opcode(0x8A)
 def _long1(machine: Machine) -> None:
-    machine.stack.append(int.from_bytes(machine.take(machine.number(_BYTE, 1)), "little", signed=True))
+    machine.stack.append(number(int.from_bytes(machine.take(machine.number(_BYTE, 1)), "little", signed=True)))
 
 
 @_opcode(0x8B)
@@ -238,7 +238,7 @@ def _long4(machine: Machine) -> None:
     length = machine.number(_I4, 4)
     if not 0 <= length <= LONGEST_LINE:
         raise OverLimit(f"one whole number of it takes {length:,} bytes")
-    machine.stack.append(int.from_bytes(machine.take(length), "little", signed=True))
+    machine.stack.append(number(int.from_bytes(machine.take(length), "little", signed=True)))
 
 
 def _counted(code: int, unpack: Callable[..., tuple[Any, ...]], width: int, decode: Callable[[bytes], Any]) -> None:
@@ -276,12 +276,12 @@ def _whole_number(raw: bytes) -> int:
 @_opcode(0x49)
 def _int_text(machine: Machine) -> None:
     raw = machine.line()
-    machine.stack.append({b"00": False, b"01": True}[raw] if raw in (b"00", b"01") else _whole_number(raw))
+    machine.stack.append({b"00": False, b"01": True}[raw] if raw in (b"00", b"01") else number(_whole_number(raw)))
 
 
 @_opcode(0x4C)
 def _long_text(machine: Machine) -> None:
-    machine.stack.append(_whole_number(machine.line().removesuffix(b"L")))
+    machine.stack.append(number(_whole_number(machine.line().removesuffix(b"L"))))
 
 
 @_opcode(0x46)

@@ -22,6 +22,7 @@ from lavender_tui.checkpoints.what import ALL_ZEROS
 from lavender_tui.checkpoints.words import key_tree, to_plain, words
 from lavender_tui.errors import LavenderError, UnreadableFile
 from lavender_tui.model.checkpoint import Checkpoint, FileFacts, RankStatesSummary, Wholeness, parse_name
+from lavender_tui.model.data_rows import table_rows
 from lavender_tui.model.rank_state import summarise
 
 WRITING_SECONDS = 5.0  # a file that is not whole and was written to so recently is still being written
@@ -132,6 +133,8 @@ class _Reading:
             fields.format, wholeness, reason = family.format, Wholeness.FOREIGN, family.reason
         parameters, odd = count_elements(model)
         data, versions = _plain_dict(fields, "data"), _plain_dict(fields, "versions")
+        if data and data.get("num_rows") is not None and table_rows(data) is None:
+            fields.warn(f"data.num_rows is {words(data['num_rows'], 60)}, which is no number of rows")
         _warn(fields, refused, odd)
         return Checkpoint(
             path=self.path,

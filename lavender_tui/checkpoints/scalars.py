@@ -18,7 +18,7 @@ _TORCH = {
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
 }  # fmt: skip
 MOST_ELEMENTS = 65_536
-_LARGEST_WHOLE = 10**30  # no counter gets there, and Python refuses to print what is much longer
+_LARGEST_WHOLE = 1 << 64  # no counter gets there
 
 
 def decode(dtype: str, raw: bytes, *, big_endian: bool = False) -> list[Any] | None:

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 from lavender_tui.checkpoints.limits import Limits, OverLimit
-from lavender_tui.checkpoints.objects import Global, Inert, Key, Storage, Tensor
+from lavender_tui.checkpoints.objects import Global, Huge, Inert, Key, Storage, Tensor, number
 from lavender_tui.checkpoints.scalars import plain
 from lavender_tui.model.text import clean
 
 LONGEST_TEXT = 200
-_MOST_DIGITS = 60
 _TREE_NODES = 1000
 _TREE_WIDTH = 100  # entries shown of one dict or list
 _TREE_DEPTH = 6
@@ -25,11 +24,13 @@ def words(value: Any, limit: int = LONGEST_TEXT) -> str:
     if kind is str:
         return clean(value, limit)
     if kind is int:
-        return _integer(value)
+        return clean(str(number(value)), limit)
     if kind is float:
         return f"{value:g}" if math.isfinite(value) and abs(value) < 1e16 and value.is_integer() else repr(value)
     if kind in (bool, type(None)):
         return str(value).lower()
+    if kind is Huge:
+        return str(value)
     if kind is bytes:
         return f"{len(value):,} bytes"
     if kind is Tensor:
@@ -47,12 +48,6 @@ def tensor_words(tensor: Tensor) -> str:
     """ "float32 [32, 16]", "float32 scalar", with what is special about it behind."""
     special = f" ({clean(tensor.kind, 40)})" if tensor.kind else ""
     return f"{clean(tensor.dtype, 40)} {list(tensor.shape) or 'scalar'}{special}"
-
-
-def _integer(value: int) -> str:
-    if value.bit_length() > 3 * _MOST_DIGITS:  # Python refuses to print more than 4,300 digits
-        return f"a whole number of {value.bit_length()} bits"
-    return str(value)
 
 
 def _container_words(value: Any, limit: int) -> str:
@@ -198,7 +193,8 @@ def to_plain(top: Any, limits: Limits | None = None) -> Any:
             inner = (*above, id(value))
             waiting.extend((child, target[place], key, inner) for key, child in children)
         else:
-            target[place] = value if kind in (str, int, float, bool, type(None)) else words(value)
+            is_plain = kind in (str, float, bool, type(None)) or (kind is int and type(number(value)) is int)
+            target[place] = value if is_plain else words(value)
         if left < 0 or numbers_left < 0:
             raise OverLimit("it holds too many values for a state")
     return holder[0]

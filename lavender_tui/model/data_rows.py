@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+MOST_ROWS = 10**15  # what a file says beyond that is no number of rows: seconds and bytes are reckoned from it
+
 
 def table_rows(data: Mapping[str, Any] | None) -> int | None:
     """`num_rows` as it was recorded: rows of the whole table. None where it isn't, or is no number of rows."""
     rows = (data or {}).get("num_rows")
-    return rows if type(rows) is int and rows > 0 else None
+    return rows if type(rows) is int and 0 < rows <= MOST_ROWS else None
 
 
 def readable_rows(data: Mapping[str, Any] | None) -> int | None:

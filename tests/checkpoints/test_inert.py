@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import pickle
 import struct
 import subprocess
@@ -17,8 +18,9 @@ from hypothesis import strategies as st
 
 from lavender_tui.checkpoints.inert import Machine
 from lavender_tui.checkpoints.limits import CutShort, Damaged, Limits, OverLimit
-from lavender_tui.checkpoints.objects import Global, Inert, Key, Storage, Tensor
-from lavender_tui.checkpoints.words import key_tree, words
+from lavender_tui.checkpoints.objects import Global, Huge, Inert, Key, Storage, Tensor
+from lavender_tui.checkpoints.scalars import real, whole
+from lavender_tui.checkpoints.words import key_tree, to_plain, words
 from lavender_tui.errors import UnreadableFile
 from tests.checkpoints import assemble
 from tests.checkpoints.assemble import Op, good, name, pickled, push, tensor, text
@@ -49,6 +51,17 @@ def run(data: bytes, limits: Limits | None = None) -> Any:
 @settings(max_examples=150, deadline=None)
 def test_plain_data_is_what_pickle_says(value: Any, protocol: int) -> None:
     assert run(pickle.dumps(value, protocol)) == value
+
+
+@given(st.integers(257, 20_000), st.booleans(), st.sampled_from([0, 2, 5]))
+def test_a_number_that_counts_nothing_is_none(bits: int, is_negative: bool, protocol: int) -> None:
+    value = (-1 if is_negative else 1) << (bits - 1)
+    if protocol == 0 and bits > 13_000:  # too long for a line
+        return
+    found = run(pickle.dumps({"n": value, "list": [value]}, protocol))
+    assert type(found["n"]) is Huge and type(found["list"][0]) is Huge
+    assert words(found["n"]) == f"a number of {bits:,} bits" and whole(found["n"]) is None and real(found["n"]) is None
+    assert json.loads(json.dumps(to_plain(found)))["list"] == [words(found["n"])]
 
 
 def test_several_pickles_in_a_row_and_what_stands_behind() -> None:
