@@ -10,7 +10,7 @@ from lavender_tui.checkpoints.floats import FLOATS
 from lavender_tui.checkpoints.named import MODEL, OPTIMIZER_KEYS, Named, named_tensors, sharded_names
 from lavender_tui.checkpoints.objects import Tensor
 from lavender_tui.errors import UnreadableFile
-from lavender_tui.resume.schedules import Schedule, saved_schedules
+from lavender_tui.resume.schedules import Saved, Schedule, saved_schedules
 
 _SCALER_KEYS = ("scaler", "scaler_state_dict", "grad_scaler", "grad_scaler_state_dict", "amp", "amp_scaler")
 # Buffers that modules keep in their state dict though no optimizer has them.
@@ -51,17 +51,17 @@ class Contents:
     parameters: tuple[Named, ...]
     shapes: tuple[tuple[int, ...], ...]
     optimizer: Optimizer | None
-    schedule_key: str | None  # under which the schedule is saved
-    schedules: tuple[Schedule, ...]
+    saved: Saved
     has_scaler: bool
     sharded: tuple[str, ...] = ()
 
     @property
     def schedule(self) -> Schedule | None:
         """The first that is over; else the first that has some way to go, else the first."""
-        going = (one for one in self.schedules if one.length is None or one.counter < one.length[1])
-        over = (one for one in self.schedules if one.is_over)
-        return next(over, None) or next(going, None) or next(iter(self.schedules), None)
+        every = self.saved.schedules
+        going = (one for one in every if one.length is None or one.counter < one.length[1])
+        over = (one for one in every if one.is_over)
+        return next(over, None) or next(going, None) or next(iter(every), None)
 
 
 def read_contents(path: str) -> Contents | None:
@@ -73,14 +73,12 @@ def read_contents(path: str) -> Contents | None:
     model = [one for one in named_tensors(tree) if one.part == MODEL]
     once = list({_identity(one): one for one in model}.values())
     top = tree.value if type(tree.value) is dict else {}
-    schedule_key, schedules = saved_schedules(top)
     return Contents(
         names=tuple(one.name for one in model),
         parameters=tuple(one for one in once if _may_be_trained(one)),
         shapes=tuple(one.tensor.shape for one in once),
         optimizer=_optimizer(_first_dict(top, OPTIMIZER_KEYS)),
-        schedule_key=schedule_key,
-        schedules=schedules,
+        saved=saved_schedules(top),
         has_scaler=any(top.get(key) for key in _SCALER_KEYS),
         sharded=tuple(sharded_names(tree)),
     )

@@ -57,7 +57,7 @@ def _costs(it: Situation, contents: Contents) -> list[str]:
 
 def _has_schedule(it: Situation, contents: Contents) -> bool:
     """Also under a key that no manager of ours reads: what a script saves it can give back."""
-    return it.checkpoint.has_scheduler or contents.schedule_key is not None
+    return it.checkpoint.has_scheduler or contents.saved.key is not None
 
 
 def _may_have_had_schedule(it: Situation, contents: Contents) -> bool:
@@ -70,6 +70,9 @@ def _schedule(it: Situation, contents: Contents) -> list[Check]:
     """Where the schedule stands; and a counter that should count steps but holds the epoch."""
     one, schedule = it.checkpoint, contents.schedule
     rate = f"learning rate {one.lr:g} in the optimizer" if one.lr is not None else ""
+    if contents.saved.is_too_large:
+        what = f"what is saved as {contents.saved.key} is too large for a schedule: where it stands can't be told"
+        return [warn("checkpoint.schedule", what, rate, "look at what the training script saves there")]
     if schedule is None:
         return []
     length = schedule.length
@@ -78,7 +81,7 @@ def _schedule(it: Situation, contents: Contents) -> list[Check]:
         said += f" of {text.count(length[1])} ({length[0]})"
     said += schedule.where
     if not one.has_scheduler:
-        said += f"; it is saved as {contents.schedule_key}, which only the training script itself restores"
+        said += f"; it is saved as {contents.saved.key}, which only the training script itself restores"
     if _is_epoch_for_step(it, schedule):
         what = f"{said}, which is the epoch: a schedule that is as long as the training's steps was given its epochs"
         remedy = "step the schedule where it was stepped before, or set last_epoch to the number of steps"

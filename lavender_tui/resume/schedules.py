@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,7 @@ _COMMON = frozenset(
 )
 _PARTS, _MILESTONES = "_schedulers", "_milestones"
 _DEEPEST = 4  # a schedule of schedules in a list; what a file holds may also lead back into itself
+_MOST_PARTS = 10_000  # looked at: what is larger was made to be, and is no schedule
 
 
 class End(StrEnum):
@@ -47,60 +48,83 @@ class Schedule:
         return self.end is not None and self.length is not None and self.counter >= self.length[1]
 
 
-def saved_schedules(top: dict[Any, Any]) -> tuple[str | None, tuple[Schedule, ...]]:
-    """(the key that holds them, those of them that count)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """`key`: what holds them, None where nothing does. `is_too_large`: to be schedules, so that none are told."""
+
+    key: str | None = None
+    schedules: tuple[Schedule, ...] = ()
+    is_too_large: bool = False
+
+
+def saved_schedules(top: dict[Any, Any]) -> Saved:
+    """Those of a checkpoint that count."""
     for key in SCHEDULER_KEYS:
         value = top.get(key)
         if type(value) in (dict, list, tuple) and value:
-            return key, tuple(_found(value, _DEEPEST))
-    return None, ()
+            search = _Search()
+            found = tuple(search.found(value, _DEEPEST))
+            return Saved(key=key, is_too_large=True) if search.is_over else Saved(key=key, schedules=found)
+    return Saved()
 
 
-def _found(value: Any, depth: int) -> Iterator[Schedule]:
-    if depth == 0:
-        return
-    if type(value) in (list, tuple):
-        yield from _each(value, "schedule", depth)
-    elif type(value) is dict and value:
+@dataclass(slots=True)
+class _Search:
+    """Each object is looked at once: a few that refer to each other over and over are a number of paths without end."""
+
+    seen: set[int] = field(default_factory=set)
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.seen) > _MOST_PARTS
+
+    def found(self, value: Any, depth: int) -> Iterator[Schedule]:
+        if depth == 0 or id(value) in self.seen or self.is_over:
+            return
+        self.seen.add(id(value))
+        if type(value) in (list, tuple):
+            yield from self._each(value, "schedule", depth)
+        elif type(value) is dict and value:
+            yield from self._in_dict(value, depth)
+
+    def _in_dict(self, value: dict[Any, Any], depth: int) -> Iterator[Schedule]:
         counter = whole(value.get("last_epoch"))
         own = frozenset(value) - _COMMON
         if own == {_PARTS, _MILESTONES} and counter is not None:
-            yield from _active(value, counter, depth)
+            yield from self._active(value, counter, depth)
         elif own == {_PARTS}:
-            yield from _each(value[_PARTS], "part", depth)
+            yield from self._each(value[_PARTS], "part", depth)
         elif counter is not None:
             length = _length(value)
             yield Schedule(counter=counter, length=length, end=_end(value, own))
         else:
             for inner in value.values():
                 if type(inner) is dict:
-                    yield from _found(inner, depth - 1)
+                    yield from self.found(inner, depth - 1)
 
+    def _each(self, values: Any, kind: str, depth: int) -> Iterator[Schedule]:
+        """Of several that all count at once."""
+        if type(values) not in (list, tuple):
+            return
+        for at, one in enumerate(values, 1):
+            if type(one) is dict:
+                where = f", {kind} {at} of {len(values)}" if len(values) > 1 else ""
+                yield from (replace(found, where=f"{where}{found.where}") for found in self.found(one, depth - 1))
 
-def _each(values: Any, kind: str, depth: int) -> Iterator[Schedule]:
-    """Of several that all count at once."""
-    if type(values) not in (list, tuple):
-        return
-    for at, one in enumerate(values, 1):
-        if type(one) is dict:
-            where = f", {kind} {at} of {len(values)}" if len(values) > 1 else ""
-            yield from (replace(found, where=f"{where}{found.where}") for found in _found(one, depth - 1))
-
-
-def _active(value: dict[Any, Any], counter: int, depth: int) -> Iterator[Schedule]:
-    """Of a SequentialLR the part that counts now: of its end nothing is told where the next step begins another."""
-    parts, milestones = value[_PARTS], value[_MILESTONES]
-    if type(parts) not in (list, tuple) or type(milestones) not in (list, tuple):
-        return
-    if not all(type(one) is int for one in milestones):
-        return
-    at = bisect_right(milestones, counter)
-    if at >= len(parts) or type(parts[at]) is not dict:
-        return
-    is_last_step = bisect_right(milestones, counter + 1) != at
-    for found in _found(parts[at], depth - 1):
-        where = f", part {at + 1} of {len(parts)}{found.where}"
-        yield replace(found, where=where, end=None if is_last_step else found.end)
+    def _active(self, value: dict[Any, Any], counter: int, depth: int) -> Iterator[Schedule]:
+        """Of a SequentialLR the part that counts now: nothing is told of its end where the next step begins another."""
+        parts, milestones = value[_PARTS], value[_MILESTONES]
+        if type(parts) not in (list, tuple) or type(milestones) not in (list, tuple):
+            return
+        if not all(type(one) is int for one in milestones):
+            return
+        at = bisect_right(milestones, counter)
+        if at >= len(parts) or type(parts[at]) is not dict:
+            return
+        is_last_step = bisect_right(milestones, counter + 1) != at
+        for found in self.found(parts[at], depth - 1):
+            where = f", part {at + 1} of {len(parts)}{found.where}"
+            yield replace(found, where=where, end=None if is_last_step else found.end)
 
 
 def _length(value: dict[Any, Any]) -> tuple[str, int] | None:
