@@ -127,17 +127,3 @@ def _moment(state: Any) -> tuple[int, ...] | None:
     if type(state) is not dict:
         return None
     return next((state[key].shape for key in _MOMENTS if type(state.get(key)) is Tensor), None)
-
-
-def epochs_in(words: tuple[str, ...]) -> int | None:
-    """The number of epochs that a command's words ask for: `--epochs 12`, `--max-epochs=12`, `train.epochs=12`."""
-    for at, word in enumerate(words):
-        name, is_given, value = word.partition("=")
-        last = name.lstrip("-").replace("-", "_").rpartition(".")[2]
-        if last not in ("epochs", "num_epochs", "max_epochs", "n_epochs", "num_train_epochs", "total_epochs"):
-            continue
-        if not is_given:
-            value = words[at + 1] if name.startswith("-") and at + 1 < len(words) else ""
-        if value.isascii() and value.isdigit() and len(value) < 10:
-            return int(value)
-    return None

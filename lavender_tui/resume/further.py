@@ -5,7 +5,7 @@ from __future__ import annotations
 from lavender_tui.checkpoints.names import has_saved
 from lavender_tui.launch.arguments import parse
 from lavender_tui.launch.record import read_exit, read_launch
-from lavender_tui.resume.contents import epochs_in
+from lavender_tui.resume.epochs_asked import epochs_in
 from lavender_tui.resume.situation import Situation
 
 

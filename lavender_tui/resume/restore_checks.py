@@ -6,7 +6,8 @@ from lavender_tui.launch.arguments import parse
 from lavender_tui.model import text
 from lavender_tui.model.plan import Check, Policy
 from lavender_tui.model.state_rules import passed, warn
-from lavender_tui.resume.contents import Contents, epochs_in
+from lavender_tui.resume.contents import Contents
+from lavender_tui.resume.epochs_asked import epochs_in
 from lavender_tui.resume.schedules import End, Schedule
 from lavender_tui.resume.situation import Situation
 

@@ -10,7 +10,7 @@ import torch
 
 from lavender_tui.checkpoints import remembered
 from lavender_tui.model.plan import Verdict
-from lavender_tui.resume.contents import epochs_in
+from lavender_tui.resume.epochs_asked import epochs_in
 from tests.resume.full_files import full
 from tests.resume.saves import TRAIN, check, proposed, save
 
@@ -181,6 +181,11 @@ def test_other_epochs_in_the_command_are_warned_of(run: str) -> None:
         (("train.py", "--epochs", "3"), 3), (("train.py", "--max-epochs=4"), 4), (("x.py", "trainer.max_epochs=5"), 5),
         (("train.py", "--epochs", "x"), None), (("train.py", "--epochs"), None), (("train.py", "epochs", "3"), None),
         (("train.py", "--save-epochs", "3"), None), ((), None),
+        (("t.py", "--epochs", "6", "--epochs", "4"), 4), (("t.py", "epochs=6", "+epochs=4"), 4),
+        (("t.py", "warmup.epochs=10", "epochs=4"), 4), (("t.py", "--swa.epochs", "10", "--epochs", "4"), 4),
+        (("t.py", "epochs=4", "warmup.epochs=10"), 4), (("t.py", "--swa.epochs=10"), None),
+        (("t.py", "training.epochs=5", "train.epochs=6"), 6), (("t.py", "epochs=4", "trainer.max_epochs=9"), 4),
+        (("t.py", "--epochs", "4", "--epochs", "x"), None),
     ],
 )  # fmt: skip
 def test_epochs_in_a_command(words: tuple[str, ...], epochs: int | None) -> None:
