@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lavender_tui.launch.environment import recorded
 from lavender_tui.model.plan import Launch
+from lavender_tui.model.secret_names import is_secret_name
 from lavender_tui.model.secrets import (
     HIDDEN,
     holds_secrets,
-    is_secret_name,
     looks_secret,
     masked,
     masked_text,
@@ -33,11 +36,47 @@ SECRET = [
     (["Authorization: Bearer abc.def"], ["Authorization: ***"]),
     (["sh", "-c", "A_PASSWORD=x python t.py --hf-token y"], ["sh", "-c", "A_PASSWORD=*** python t.py --hf-token ***"]),
     (["--name", "hf_" + "a" * 34], ["--name", HIDDEN]),
+    (["t.py --wandb-key 's3 kr3t' --api-token \"t0p\" --lr 1"], ["t.py --wandb-key *** --api-token *** --lr 1"]),
+    (["t.py --wandb-key \\\n  abc \\\n  --lr 1"], ["t.py --wandb-key \\\n  *** \\\n  --lr 1"]),
+    (['["t.py","--hf-token","abc","--lr","1"]'], ['["t.py","--hf-token",***,"--lr","1"]']),
+    (["--password", "--x"], ["--password", HIDDEN]),
+    (["--password=a b"], ["--password=***"]),
+    (["TOKEN=a\\ b t.py"], ["TOKEN=*** t.py"]),
+    (['TOKEN="a\\"b c" t.py'], ["TOKEN=*** t.py"]),
+    (["TOKEN=\"a\"'bc'"], ["TOKEN=***"]),
+    (["TOKEN=a'b c' t.py"], ["TOKEN=*** t.py"]),
+    (["TOKEN='abc"], ["TOKEN=***"]),
+    (['"TOKEN=abc" "t.py"'], ['"TOKEN=***" "t.py"']),
+    (["{'token': ['abc','def'], 'lr': 1}"], ["{'token': ***, 'lr': 1}"]),
+    (['{"token":{"value":"a}c"},"lr":1}'], ['{"token":***,"lr":1}']),
+    (['{\\"token\\": \\"abc\\", \\"lr\\": 1}'], ['{\\"token\\": ***, \\"lr\\": 1}']),
+    (["token=[abc"], ["token=***"]),
+    (["-Dtoken=abc"], ["-Dtoken=***"]),
+    (["Authorization: Token abc"], ["Authorization: ***"]),
+    (["--header=Authorization: ApiKey abc"], ["--header=Authorization: ***"]),
+    (["curl -H 'Authorization: Unheard-Of a=b, c=d' x"], ["curl -H 'Authorization: ***' x"]),
+    (["Cookie: a=b; c=d"], ["Cookie: ***"]),
+    (["https://user:p/ss@host/x"], ["https://***@host/x"]),
+    (["https://user:p#s?@host"], ["https://***@host"]),
+    (["https://user:p@ss@host/x@v1"], ["https://***@host/x@v1"]),
+    (["git+https://ada:abc@host/x.git@v1"], ["git+https://***@host/x.git@v1"]),
+    (["curl", "-u", "user:pw", "https://h"], ["curl", "-u", HIDDEN, "https://h"]),
+    (["/usr/bin/curl", "-sSuuser:pw"], ["/usr/bin/curl", "-sSu***"]),
+    (["curl -fu 'user:p w' https://h; docker run -u 1:1"], ["curl -fu *** https://h; docker run -u 1:1"]),
+    (["sshpass", "-p", "abc", "ssh", "-p", "22", "h"], ["sshpass", "-p", HIDDEN, "ssh", "-p", "22", "h"]),
+    (["sshpass -p abc ssh -p 22 h"], ["sshpass -p *** ssh -p 22 h"]),
 ]
 PLAIN = [
     ["--pad-token", "<pad>", "--max-tokens", "2048", "--tokenizer", "gpt2", "--num-key-value-heads", "8"],
     ["--label-key", "label", "--tokens-per-batch=4096", "--keyboard", "de", "--key-dim", "64"],
     ["https://host/path?q=1", "run@host:/data", "--monkey=1", "--compass", "x", "--author", "ada"],
+    ["--use-auth-token", "--lr", "1"],
+    ["python t.py --use-auth-token --lr 1 --hf-token -v", "--api-token=true"],
+    ["git+https://host:8080/x.git@v1", "https://h/@u/x", "https://[::1]:80/x@y", "https://h/x?to=a@b", "a://b:c"],
+    ["docker", "run", "-u", "1000:1000", "image", "python", "-u", "t.py"],
+    ["curl", "-u", "ada", "-o", "u:x", "https://h"],
+    ["-monkey=1", "-Dlr=1", "mysql", "-p", "db"],
+    ["{'pad_token': ['a', 'b'], 'max_tokens': [1, 2]}", 'echo "tokens=" $x', "authorization of a: b"],
 ]
 
 
@@ -118,7 +157,9 @@ def test_ordinary_values_are_recorded() -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["token", "=", ":", " ", "'", '"', "&", "?", "a", "***", "--", "Bearer ", "sig=", "://"]))
+    st.lists(
+        st.sampled_from(["token", "=", ":", " ", "'", '"', "&", "?", "a", "***", "--", "Bearer ", "sig=", "://", "\\"])
+    )
 )
 def test_masking_what_looks_like_secrets_hides_nothing_twice(parts: list[str]) -> None:
     once = masked_text("".join(parts))
@@ -128,6 +169,23 @@ def test_masking_what_looks_like_secrets_hides_nothing_twice(parts: list[str]) -
 def test_a_value_of_any_length_is_looked_through() -> None:
     assert not looks_secret("HF_X", "a=" * 2000 + "a") and looks_secret("HF_X", "a=" * 2000 + "token=abc")
     assert not looks_secret("HF_X", "a" * 4096)
+
+
+HIDES_LONG_WORDS = """
+from lavender_tui.model.secrets import masked
+for part in (
+    "d1/", "d1.", "d1-", "1-", "a", "?a-", "&a.", "eyJabcdefgh.", "eyJabcdefgh-", "password", "password/", "token=***",
+    "token='", "token='a\\\\", "token=[", "token: ", "--token ", "--token '", "://a:", "://a@", "curl -u (", "-u",
+    "basic ", "\\\\", "-----BEGIN ", "Authorization: ", "hf_", " ",
+):
+    for before in ("", "curl ", "token='", "sh --x "):
+        masked([before + part * (100_000 // len(part)), "--token", part * 5_000])
+"""
+
+
+def test_a_long_word_costs_no_more_than_many_short_ones() -> None:
+    """Some of them took minutes each; the limit is far from what all of them take now."""
+    subprocess.run([sys.executable, "-c", HIDES_LONG_WORDS], check=True, timeout=300)
 
 
 def test_a_plan_on_disk_or_on_the_screen_holds_no_secret() -> None:
