@@ -73,7 +73,7 @@ def _end_left_over(run: Run, order: StopOrder, yes: bool) -> int:
     from lavender_tui.launch.left_over import end_left_over
     from lavender_tui.launch.stop_order import CannotStop
 
-    listed = ", ".join(f"{one.pid} ({command_line.shown(one.command)[:120]})" for one in run.leftovers)
+    listed = ", ".join(f"{one.pid} ({command_line.beginning(one.command, 120)})" for one in run.leftovers)
     is_sure = all(one.is_surely_its for one in run.leftovers)
     if not yes and not is_terminal() and not is_sure:
         raise CannotStop(f"they only look like the run's: {listed}", where=run.path, hint="--yes ends them")

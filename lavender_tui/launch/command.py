@@ -244,7 +244,7 @@ def _engine(command: Command, backend: str | None, topology: Topology) -> Engine
         if topology.world_size != 1 and not topology.is_in_command:
             raise UsageError(
                 f"how this command is started with {topology.world_size} processes is not known",
-                where=command_line.shown(command.script)[:200],
+                where=command_line.beginning(command.script, 200),
                 hint="Write {world_size} where it takes their number, or give `python SCRIPT …` or `torchrun SCRIPT …`",
             )
         return slurm if backend == slurm.NAME else local

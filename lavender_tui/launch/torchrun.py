@@ -58,7 +58,7 @@ def argv(
     if command.kind is Kind.OTHER or command.runs == "code":
         raise UsageError(
             "torchrun can't start this command: it starts a Python script or module",
-            where=command_line.shown(command.script)[:200],
+            where=command_line.beginning(command.script, 200),
             hint="Give `python SCRIPT …` or `torchrun … SCRIPT …`, or take {world_size} into the command and use local",
         )
     interpreter = topology.interpreter(command)

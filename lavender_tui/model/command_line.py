@@ -8,8 +8,10 @@ import shlex
 import unicodedata
 from collections.abc import Sequence
 
+from lavender_tui.model import text
 from lavender_tui.model.secrets import masked
 
+_LONGEST_SECRET = 8_000  # characters
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _MARKS = ("Mn", "Me")  # combining marks smear over the neighbouring cells of a terminal
@@ -28,6 +30,25 @@ def exact(words: Sequence[str]) -> str:
 def shown(words: Sequence[str]) -> str:
     """The command for a screen, a log, a document: as `exact`, with `***` for each secret."""
     return exact(masked(words))
+
+
+def beginning(words: Sequence[str], most: int) -> str:
+    """As `shown`, of a command of any length, for a line of at most `most` characters; what is longer ends in "…".
+
+    No more is looked at than that takes, and no more shown than surely holds no half of a secret that is cut off.
+    """
+    looked_at, room = [], most + 2 * _LONGEST_SECRET
+    for word in words:
+        if room <= 0:
+            break
+        looked_at.append(word[:room])
+        room -= len(word) + 1
+    if len(looked_at) == len(words) and room >= -1:
+        return text.clean(shown(words), most)
+    hidden = list(masked(looked_at))
+    if len(words[len(hidden) - 1]) > len(looked_at[-1]):
+        hidden[-1] = hidden[-1][:-_LONGEST_SECRET]
+    return text.clean(exact(hidden) + "…", most)
 
 
 def stop_over_ssh(host: str, run_dir: str, *options: str) -> str | None:

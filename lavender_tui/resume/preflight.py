@@ -259,7 +259,7 @@ def _command(it: Situation) -> list[Check]:
         what = f"there is no script {text.clean(script, 120)} in {text.clean(it.command.cwd)}"
         return [refuse("command.found", what, text.clean(it.command.where), "give the command after --, or its cwd")]
     what = f"the training command, from {text.clean(it.command.where, 120)}"
-    found = passed("command.found", what, text.clean(command_line.shown(it.command.argv), 300))
+    found = passed("command.found", what, command_line.beginning(it.command.argv, 300))
     return [found, *_own_port(it.command.argv)]
 
 

@@ -11,6 +11,7 @@ from lavender_tui.model.topology import same_batches_everywhere
 
 Span = tuple[str, str]
 _LABEL = 10
+_LONGEST_COMMAND = 4_000  # characters
 VERDICT_GLYPHS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.REFUSE: "✗"}
 VERDICT_INKS = {Verdict.PASS: "good", Verdict.WARN: "warn", Verdict.REFUSE: "bad"}
 _MOST_RANKS, _MOST_MARKS = 8, 8
@@ -163,7 +164,7 @@ def command_lines(plan: ResumePlan) -> list[list[Span]]:
         new = text.clean(plan.run_dir.rstrip("/").rsplit("/", 1)[-1], 60)
     return [
         [("runs", "quiet"), ("   c copies the way to do it from a shell", "quiet")],
-        [(command_line.shown(plan.launch.argv), "")],
+        [(command_line.beginning(plan.launch.argv, _LONGEST_COMMAND), "")],
         [(f"in {text.clean(plan.launch.cwd)}", "quiet")],
         *([[("d shows the job's script", "quiet")]] if plan.launch.script is not None else []),
         [("new run  ", "quiet"), (new, "")],

@@ -36,7 +36,7 @@ def fact_lines(run: Run, now: float) -> list[Line]:
         *usage_rows(run),
         ("host", text.clean(run.host, 60) if run.host else text.NONE),
         ("resumed from", _source(run)),
-        ("command", text.clean(command_line.shown(run.launched_command), 600) if run.launched_command else text.NONE),
+        ("command", command_line.beginning(run.launched_command, 600) if run.launched_command else text.NONE),
     ]
     lines += [
         [(f"{label:<{_LABEL}}", "quiet"), (words, "")]

@@ -274,4 +274,4 @@ def _user(leads: Sequence[int]) -> str:
 
 
 def _command(process: LiveProcess) -> str:
-    return clean(command_line.shown(process.command), 80)
+    return command_line.beginning(process.command, 80)

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lavender_tui.model.command_line import exact, shown, stop_over_ssh
+from lavender_tui.model import command_line
+from lavender_tui.model.command_line import beginning, exact, shown, stop_over_ssh
+from lavender_tui.model.secrets import masked
 
 # Each a word of its own; together they have met every quoting rule.
 NASTY = [
@@ -80,3 +82,30 @@ def test_a_stop_over_ssh_arrives_byte_for_byte(path: str) -> None:
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch /tmp/x", "a b", "x;y", "", "h\nost", "$(id)"])
 def test_what_is_no_host_gives_no_command(host: str) -> None:
     assert stop_over_ssh(host, "/r/run-1") is None
+
+
+@given(words, st.integers(2, 60))
+def test_the_beginning_of_a_short_command_is_that_of_all_of_it(given_words: list[str], most: int) -> None:
+    whole = shown(given_words)
+    assert beginning(given_words, most) == (whole if len(whole) <= most else whole[: most - 1] + "…")
+
+
+@pytest.mark.parametrize("before", [0, 500, 8_000, 15_000, 16_000])
+def test_the_beginning_of_a_long_command_holds_no_half_of_a_secret(before: int) -> None:
+    script = "--token=abc " * (before // 12) + "https://ada:" + "hunter2/" * 900 + "@host " + "x" * 200_000
+    told = beginning(["sh", "-c", script], 600)
+    assert "hunter2" not in told and told.endswith("…") and len(told) <= 600
+    assert "hunter2" not in beginning(["t.py", "--token", "hunter2" * 9_000, "x" * 100], 60)
+
+
+def test_the_beginning_looks_at_no_more_than_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def watched(words: list[str]) -> tuple[str, ...]:
+        looked_at.append(sum(map(len, words)))
+        return masked(words)
+
+    monkeypatch.setattr(command_line, "masked", watched)
+    assert beginning(["x" * 10**6, *["y"] * 10**6], 600) == "x" * 599 + "…"
+    assert beginning(["y"] * 10**6, 6) == "y y y…"
+    assert max(looked_at) < 20_000

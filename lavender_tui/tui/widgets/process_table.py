@@ -92,5 +92,5 @@ class ProcessTable(LineTable):
             "memory": Cell(text.size(usage.rss_bytes if usage is not None else None)),
             "gpu": Cell("; ".join(f"{gpu.index}: {gpu_words(gpu)}" for gpu in gpus) or text.NONE, "quiet"),
             "known": Cell((one.owner and f"user {text.clean(one.owner, 30)}") or one.found_by, "quiet"),
-            "command": Cell(text.clean(command_line.shown(one.command), 300), "quiet"),
+            "command": Cell(command_line.beginning(one.command, 300), "quiet"),
         }
