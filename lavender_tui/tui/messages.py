@@ -256,27 +256,30 @@ class PruneEnded(Message):
     left: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Unread:
+    """What of a run's numbers isn't read. `first_step`: the first that is, of a file so long that its beginning is left
+    out, else None. `metrics`: how many there are beyond the most that are kept, in words."""
+
+    first_step: float | None = None
+    metrics: str = ""
+
+
 @dataclass
 class MetricsRead(Message):
-    """Every number that the training in `path` logged: metric → (step, value) points.
-
-    `first_step`: the first that is read of a file so long that its beginning is left out, else None.
-    """
+    """Every number that the training in `path` logged: metric → (step, value) points."""
 
     path: str
     metrics: dict[str, list[tuple[float, float]]]
-    first_step: float | None = None
+    unread: Unread
 
 
 @dataclass
 class AllMetricsRead(Message):
-    """The same of several runs, in their order; {} where one isn't read yet. `is_over`: no more comes.
-
-    `starts`: the first step of a run whose file is so long that its beginning is left out, else None.
-    """
+    """The same of several runs, in their order; {} where one isn't read yet. `is_over`: no more comes."""
 
     metrics: list[Mapping[str, Sequence[tuple[float, float]]]]
-    starts: list[float | None]
+    unread: list[Unread]
     is_over: bool
 
 

@@ -14,9 +14,11 @@ from typing import Any, BinaryIO, TypeGuard
 from lavender_tui.launch.files import open_regular
 from lavender_tui.model.proof import Begin, read_begin
 from lavender_tui.model.series import decimate
+from lavender_tui.model.text import plural
 from lavender_tui.watch.metrics import MAX_LINE_BYTES, METRICS_NAME, outlasts, parse_record
 
 MOST_METRICS = 200
+MOST_LEFT_OUT = 10_000  # beyond, those that are left out aren't told apart any more
 MOST_POINTS = 4_000  # of each; above that they are thinned, extremes stay
 MOST_BYTES = 64 << 20  # from the end of the file: 10 s of reading
 _LINES_AT_ONCE = 200
@@ -36,16 +38,24 @@ def read_metrics(run_dir: str) -> dict[str, list[tuple[float, float]]]:
 class Reader:
     """As `read_metrics`, again and again: what was read before is not read anew. For one thread at a time.
 
-    `first_step`: where a file is so long that its beginning isn't read, the first step that is; else None.
+    `first_step`: where a file is so long that its beginning isn't read, the first step that is; else None. `left_out`:
+    how many metrics there are beyond the most that are kept, in words; "" where there are none.
     """
 
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
         self.first_step: float | None = None
         self._found: dict[str, dict[float, float]] = {}
+        self._left_out: set[int] = set()  # hashes: the names may be long
         self._recent: deque[tuple[float, tuple[str, ...]]] = deque(maxlen=_MOST_OWN)  # the last lines: step, metrics
         self._is_cut = self._has_begun = False
         self._inode, self._at = 0, 0
+
+    @property
+    def left_out(self) -> str:
+        count = len(self._left_out)
+        more = " or more" if count == MOST_LEFT_OUT else ""
+        return f"{plural(count, 'metric')}{more} left out" if count else ""
 
     def read(self, is_cancelled: Callable[[], bool] = lambda: False) -> dict[str, list[tuple[float, float]]]:
         """Every metric as it stands now; where `is_cancelled` comes true, what was read until then."""
@@ -64,6 +74,7 @@ class Reader:
         if facts.st_ino != self._inode or facts.st_size < self._at:
             self._inode, self._at = facts.st_ino, max(0, facts.st_size - MOST_BYTES)
             self._found.clear()
+            self._left_out.clear()
             self._recent.clear()
             self._is_cut = self._has_begun = self._at > 0  # it began further up than anybody reads
             self.first_step = None
@@ -96,6 +107,8 @@ class Reader:
         told = tuple(name for name, value in record.items() if name not in _NO_METRICS and _is_number(value))
         for name in told:
             if name not in self._found and len(self._found) >= MOST_METRICS:
+                if len(self._left_out) < MOST_LEFT_OUT:
+                    self._left_out.add(hash(name))
                 continue
             points = self._found.setdefault(name, {})
             points[float(step)] = float(record[name])

@@ -183,6 +183,29 @@ async def test_what_the_plot_leaves_out_is_told(play: Play, root: Path, monkeypa
         await until_shown(pilot, "points can be drawn on a log scale")
 
 
+async def test_metrics_that_are_left_out_are_counted(play: Play, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(root, FIRST, gain=lambda step: step, low=lambda step: -step, high=lambda step: step + 1)
+    log(root, SECOND, gain=lambda step: step)
+    monkeypatch.setattr(all_metrics, "MOST_METRICS", 2)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, *BOTH)
+        await until_shown(pilot, "metric 1 of 2")
+        place = next(at for at, one in enumerate(pilot.app.screen._runs) if one.name == FIRST)
+        await until_shown(pilot, f"{'AB'[place]}: 2 metrics left out")
+        await press(pilot, "m")
+        await until_shown(pilot, f"{'AB'[place]}: 2 metrics left out")
+        assert f"{'BA'[place]}: " not in text_of(pilot.app)
+
+
+async def test_a_runs_own_page_counts_them_too(play: Play, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(root, FIRST, gain=lambda step: step, low=lambda step: -step, high=lambda step: step + 1)
+    monkeypatch.setattr(all_metrics, "MOST_METRICS", 2)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "slash", *f"run:{FIRST[4:]}", "enter", "enter", "3")
+        await until_shown(pilot, "metric 1 of")
+        await until_shown(pilot, "2 metrics left out")
+
+
 @pytest.mark.parametrize("width", [40, 78, 79, 118])
 @pytest.mark.parametrize("count", [2, 5, 6])
 def test_columns_never_wrap(width: int, count: int) -> None:

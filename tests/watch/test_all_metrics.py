@@ -34,8 +34,10 @@ def test_memory_is_bounded_and_extremes_stay(tmp_path: Path) -> None:
     with (tmp_path / "metrics.jsonl").open("w") as file:
         for step in range(30_000):
             file.write(json.dumps({"step": step, "loss": 99.0 if step == 12_345 else 1.0, f"m{step}": 1}) + "\n")
-    found = read_metrics(str(tmp_path))
+    reader = Reader(str(tmp_path))
+    found = reader.read()
     assert len(found) <= MOST_METRICS and len(found["loss"]) <= MOST_POINTS
+    assert reader.left_out == "10,000 metrics or more left out"
     assert max(value for _, value in found["loss"]) == 99.0
 
 
@@ -79,3 +81,16 @@ def test_what_workers_that_began_again_forgot_is_no_metric(tmp_path: Path) -> No
         assert found["gain"] == [(float(step), 1.0 if step <= 50 else 2.0) for step in range(1, 61)]
         assert [step for step, _ in found["gain"]] == [point.step for point in tail.points]
         assert found["val_loss"][-1][0] == 50, "its own lines tell none yet"
+
+
+def test_metrics_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    reader, path = Reader(str(tmp_path)), tmp_path / "metrics.jsonl"
+    many = {f"m{at}": 1.0 for at in range(MOST_METRICS)}
+    path.write_text(json.dumps({"step": 1, **many}) + "\n")
+    assert len(reader.read()) == MOST_METRICS and reader.left_out == ""
+    with path.open("a") as file:
+        for step in (2, 3):
+            file.write(json.dumps({"step": step, **many, "one": 1, "two": 2}) + "\n")
+    assert len(reader.read()) == MOST_METRICS and reader.left_out == "2 metrics left out"
+    path.write_text(json.dumps({"step": 1, "loss": 1}) + "\n")  # another, shorter one
+    assert list(reader.read()) == ["loss"] and reader.left_out == ""

@@ -16,7 +16,7 @@ from lavender_tui.model.compare import LOSS, Metrics, Points, Section, compare, 
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import drawable
 from lavender_tui.tui import keys
-from lavender_tui.tui.messages import AllMetricsRead
+from lavender_tui.tui.messages import AllMetricsRead, Unread
 from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.themes import STATE_GLYPHS, state_ink
 from lavender_tui.tui.widgets.chart import Chart, Line
@@ -63,7 +63,7 @@ class CompareScreen(Orderly, Screen[None]):
         self._left_out = len(runs) - len(self._runs)
         self._gone: frozenset[str] = frozenset()  # the keys of those that are no longer there
         self._metrics: list[Metrics] = [{} for _ in self._runs]
-        self._starts: list[float | None] = [None for _ in self._runs]
+        self._unread: list[Unread] = [Unread() for _ in self._runs]
         self._metric, self._is_log, self._is_reading, self._is_read = LOSS, False, False, False
         self._readers: dict[str, Reader] = {}
 
@@ -109,9 +109,9 @@ class CompareScreen(Orderly, Screen[None]):
         units = sorted({run.losses_by for run in self._runs}) if is_loss else ["step"]
         curves = curves_of(self._runs, self._metrics, self._metric)
         gaps = sum(point.is_no_number for run in self._runs for point in run.losses) if is_loss else 0
-        starts = [] if is_loss else self._starts  # the loss is read from the beginning, and thinned
+        left = _left_out(self._unread, is_loss)
         self.query_one(Overlay).show(
-            self._metric, units, which, curves, gaps, starts, is_log=self._is_log, is_reading=not self._is_read
+            self._metric, units, which, curves, gaps, left, is_log=self._is_log, is_reading=not self._is_read
         )
 
     # What they logged besides the loss
@@ -120,10 +120,10 @@ class CompareScreen(Orderly, Screen[None]):
         if not self._is_reading:
             self._is_reading = True
             paths = [None if run.key in self._gone else run.path for run in self._runs]
-            self._read_metrics(paths, list(self._metrics), list(self._starts))
+            self._read_metrics(paths, list(self._metrics), list(self._unread))
 
     @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
-    def _read_metrics(self, paths: list[str | None], found: list[Metrics], starts: list[float | None]) -> None:
+    def _read_metrics(self, paths: list[str | None], found: list[Metrics], unread: list[Unread]) -> None:
         """Told run by run, as a long file takes its time; of one that is gone (None) what is known stays."""
         from lavender_tui.watch.all_metrics import Reader
 
@@ -136,17 +136,17 @@ class CompareScreen(Orderly, Screen[None]):
                 read = reader.read(lambda: worker.is_cancelled)
                 if worker.is_cancelled:
                     break
-                found[at], starts[at] = read, reader.first_step
-                self.post_message(AllMetricsRead(list(found), list(starts), is_over=False))
+                found[at], unread[at] = read, Unread(reader.first_step, reader.left_out)
+                self.post_message(AllMetricsRead(list(found), list(unread), is_over=False))
         finally:
-            self.post_message(AllMetricsRead(found, starts, is_over=True))
+            self.post_message(AllMetricsRead(found, unread, is_over=True))
 
     def on_all_metrics_read(self, message: AllMetricsRead) -> None:
-        before = (self._metrics, self._starts, self._is_read)
+        before = (self._metrics, self._unread, self._is_read)
         if message.is_over:
             self._is_reading, self._is_read = False, True
-        self._metrics, self._starts = message.metrics, message.starts
-        if before != (self._metrics, self._starts, self._is_read):
+        self._metrics, self._unread = message.metrics, message.unread
+        if before != (self._metrics, self._unread, self._is_read):
             if self._metric not in metric_names(self._metrics):
                 self._metric = LOSS
             self._show()
@@ -281,13 +281,13 @@ class Overlay(PlotFrame):
         which: str,
         curves: Sequence[Points],
         gaps: int = 0,
-        starts: Sequence[float | None] = (),
+        left_out: Sequence[str] = (),
         *,
         is_log: bool = False,
         is_reading: bool = False,
     ) -> None:
         """`units`: what is counted along the curves; `which`: the metric's place among all; `gaps`: values that were no
-        finite number; `starts`: see AllMetricsRead."""
+        finite number; `left_out`: what wasn't read, in words."""
         note = f" (some count {units[0]}s, some {units[1]}s)" if len(units) > 1 else ""
         scale = "   log scale" if is_log else ""
         drawn = [[point for point in drawable(points) if point[1] > 0 or not is_log] for points in curves]
@@ -301,10 +301,20 @@ class Overlay(PlotFrame):
             head.append(("   nothing was recorded", "quiet"))
         if lost := gaps + sum(map(len, curves)) - sum(map(len, drawn)):
             head.append((f"   {_lost(lost, chart is None, is_log)}", "warn"))
-        late = [f"{LETTERS[at]} from step {start:,.0f} on" for at, start in enumerate(starts) if start is not None]
-        if late:
-            head.append((f"   {', '.join(late)}", "warn"))
+        if left_out:
+            head.append((f"   {', '.join(left_out)}", "warn"))
         self.draw(head, chart)
+
+
+def _left_out(unread: Sequence[Unread], is_loss: bool) -> list[str]:
+    """Of each run; the loss is read from the beginning, and thinned."""
+    words = []
+    for letter, one in zip(LETTERS, unread, strict=False):
+        if one.first_step is not None and not is_loss:
+            words.append(f"{letter} from step {one.first_step:,.0f} on")
+        if one.metrics:
+            words.append(f"{letter}: {one.metrics}")
+    return words
 
 
 def _lost(count: int, is_all: bool, is_log: bool) -> str:

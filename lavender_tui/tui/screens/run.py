@@ -22,7 +22,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import keys
 from lavender_tui.tui.facts import fact_lines, settings_lines
-from lavender_tui.tui.messages import PositionRead
+from lavender_tui.tui.messages import PositionRead, Unread
 from lavender_tui.tui.outlook import outlook
 from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights, outlook_alone
 from lavender_tui.tui.position import DataPosition, read_position
@@ -229,7 +229,7 @@ class RunScreen(RunTabs, Screen[None]):
     def _show_facts(self) -> None:
         self.query_one("#facts", Lines).show(fact_lines(self._run, time.time()) + self._settings)
 
-    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]], first_step: float | None) -> None:
+    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]], unread: Unread) -> None:
         """The loss goes through all resumes, as on the overview; the other numbers are this run's."""
         curve = finite([(point.step, point.loss) for point in self._curve])
         rates = [(float(point.step), point.lr) for point in self._curve if point.lr is not None]
@@ -237,8 +237,9 @@ class RunScreen(RunTabs, Screen[None]):
         others = {name: points for name, points in metrics.items() if name != "loss"}
         if rates and "lr" not in others:
             whole["lr"] = rates
-        starts = dict.fromkeys(others, first_step) if first_step is not None else {}
-        self.query_one(MetricPlot).show({**whole, **others}, self._resumes, self._saves, self._counts, starts)
+        starts = dict.fromkeys(others, unread.first_step) if unread.first_step is not None else {}
+        shown, plot = {**whole, **others}, self.query_one(MetricPlot)
+        plot.show(shown, self._resumes, self._saves, self._counts, starts, left_out=unread.metrics)
 
     def on_resize(self) -> None:
         if self.is_mounted:

@@ -12,7 +12,7 @@ from textual.worker import get_current_worker
 
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
-from lavender_tui.tui.messages import HistoryRead, MetricsRead, ProcessesSampled
+from lavender_tui.tui.messages import HistoryRead, MetricsRead, ProcessesSampled, Unread
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.widgets.data_bars import DataBars
 from lavender_tui.tui.widgets.history_table import HistoryTable, at_length, one_line, when_of
@@ -132,7 +132,7 @@ class RunTabs(RunActions):
         try:
             found = reader.read(lambda: worker.is_cancelled)
         finally:
-            self.post_message(MetricsRead(path, found, reader.first_step))
+            self.post_message(MetricsRead(path, found, Unread(reader.first_step, reader.left_out)))
 
     @work(thread=True, exclusive=True, group="history", exit_on_error=False)
     def _read_history(self, sequence: int, run: Run, followers: Sequence[Run]) -> None:
@@ -160,11 +160,11 @@ class RunTabs(RunActions):
     def on_metrics_read(self, message: MetricsRead) -> None:
         self._is_reading_metrics = False
         if message.path == self.shown_run.path:
-            self.show_metrics(message.metrics, message.first_step)
+            self.show_metrics(message.metrics, message.unread)
         else:
             self.read_tab()
 
-    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]], first_step: float | None) -> None:
+    def show_metrics(self, metrics: dict[str, list[tuple[float, float]]], unread: Unread) -> None:
         """The page adds what only it knows: the curve over all resumes, and its marks."""
         raise NotImplementedError
 

@@ -30,6 +30,7 @@ class MetricPlot(PlotFrame):
         self._counts = "step"
         self._lost: Mapping[str, int] = {}
         self._starts: Mapping[str, float] = {}
+        self._lacking = ""
         self._is_read = False
         self._drawn: object = None
         self.view = CurveView()
@@ -41,18 +42,21 @@ class MetricPlot(PlotFrame):
         saves: Sequence[tuple[int, int | None]] = (),
         counts: str = "step",
         starts: Mapping[str, float] | None = None,
+        *,
+        left_out: str = "",
     ) -> None:
         """Metric → points in order of steps; `resumes` the steps that are marked, `saves` too, each with its number.
 
         `counts`: what is counted along the curve, "step" or "save". What no axis can hold is left out and counted, and
         a metric of which nothing is left. `starts`: the first step of a metric whose points before it weren't read.
+        `left_out`: how many metrics aren't among these, in words.
         """
         self._is_read, self._drawn = True, None if not self._is_read else self._drawn
         fitting = {name: drawable(points) for name, points in metrics.items()}
         self._metrics = {name: points for name, points in fitting.items() if points}
         self._lost = {name: len(metrics[name]) - len(points) for name, points in self._metrics.items()}
         self._resumes, self._saves, self._counts = tuple(resumes), tuple(saves), counts
-        self._starts = starts or {}
+        self._starts, self._lacking = starts or {}, left_out
         if self._metric not in self._metrics:
             self._metric = next(iter(self._metrics), "")
         self.redraw()
@@ -139,7 +143,8 @@ class MetricPlot(PlotFrame):
     def _left_out(self) -> list[str]:
         lost, start = self._lost.get(self._metric), self._starts.get(self._metric)
         words = [f"{text.plural(lost, 'point')} can't be drawn"] if lost else []
-        return words if start is None else [*words, f"from step {start:,.0f} on"]
+        words += [f"from step {start:,.0f} on"] if start is not None else []
+        return [*words, self._lacking] if self._lacking else words
 
     def _how_seen(self) -> list[Span]:
         """What of the curve is seen, and how; each only where it isn't as at first."""
