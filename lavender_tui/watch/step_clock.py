@@ -94,7 +94,7 @@ def _own_time(record: dict[str, Any]) -> float | None:
             except (ValueError, OverflowError, OSError):
                 continue
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            seconds = value / 1000 if value > _LATEST else value
+            seconds = value / 1000 if _LATEST < value < 1000 * _LATEST else value  # a far larger one is no float
             if _EARLIEST < seconds < _LATEST:
                 return float(seconds)
     return None

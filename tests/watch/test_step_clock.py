@@ -142,3 +142,13 @@ def test_whatever_the_times_are_the_rhythm_is_sound_and_progress_is_never_after_
     assert clock.progressed_at is None or clock.progressed_at <= mtime
     rhythm = clock.rhythm(START)
     assert rhythm is None or 0 < rhythm.usual_seconds <= rhythm.longest_seconds <= 1e7
+
+
+@pytest.mark.parametrize("time", [10**400, -(10**400), 1e308, 10**14], ids=["10^400", "-10^400", "1e308", "10^14"])
+def test_what_is_no_time_tells_no_rhythm_and_harms_none(tmp_path: Path, time: float):
+    path = tmp_path / "metrics.jsonl"
+    write(path, [*((step, START + step) for step in range(20)), (20, time), (21, START + 21)], START + 21)
+    tail = MetricsTail(str(path))
+    tail.read()
+    rhythm = tail.clock.rhythm(None)
+    assert rhythm is not None and rhythm.usual_seconds == 1.0 and tail.clock.progressed_at == pytest.approx(START + 21)
