@@ -219,7 +219,8 @@ def end_of_epoch(merged: dict[str, Any], facts: SaveFacts) -> list[Check]:
     split, most = counts.index(max(counts)), max(counts)
     if most > size:
         what = f"split {split} is at {most:,}, but a split has only {size:,}: another table, or another filter"
-        evidence = f"{facts.num_rows:,} rows in {merged['num_splits']} splits"
+        count, noun = (merged["blocks_per_epoch"], "block") if is_packed(merged) else (facts.num_rows or 0, "row")
+        evidence = f"{text.plural(count, noun)} in {text.plural(merged['num_splits'], 'split')}"
         return [refuse("states.end", what, evidence, "check the table's version and the filter")]
     if is_done(merged, facts.num_rows):
         what = f"the epoch is done: split {split} has been read to its end ({size:,})"

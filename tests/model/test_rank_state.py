@@ -230,6 +230,15 @@ def test_disagreement_names_both_ranks_and_both_values(change: dict[str, Any], b
     assert all(value in check.what for value in ("rank 0", "rank 1", *both))
 
 
+@pytest.mark.parametrize(
+    ("state", "num_rows", "evidence"),
+    [(packed(3, blocks_per_epoch=8), None, "8 blocks in 4 splits"), (row(6), 12, "12 rows in 4 splits")],
+)
+def test_a_split_beyond_its_end_names_what_there_is(state: dict[str, Any], num_rows: int | None, evidence: str) -> None:
+    said = by_id(examine(ranks(state), SaveFacts(world_size=1, num_rows=num_rows)).checks, "states.end")
+    assert said.verdict is Verdict.REFUSE and said.evidence == evidence
+
+
 @pytest.mark.parametrize(("epoch", "said"), [(0, "epoch 0"), (2, "epoch 2 (it counts from 0)")])
 def test_the_datasets_epoch_is_not_taken_for_the_trainers(epoch: int, said: str) -> None:
     check = by_id(examine(ranks(row(epoch=epoch), row(epoch=epoch))).checks, "states.agree")
