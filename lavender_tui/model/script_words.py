@@ -72,6 +72,12 @@ _OPTION_OF = {
     "find": ("-exec", "-execdir", "-ok", "-okdir"),
     "terminal-notifier": ("-execute",),
 }
+# As `_OPTION_OF`, of programs that else run nothing of what they get: a command, or a file of settings that names one.
+_OPTION_OF_PLAIN = {
+    **dict.fromkeys(("mail", "mailx"), ("-E", "-S", "-X", "-Y", "-:", "--exec", "--set")),
+    "curl": ("-K", "--config", "--conf"),
+    "apprise": ("-P", "--plugin-path"),
+}
 _WRAPPERS = frozenset((
     "env", "nohup", "nice", "ionice", "taskset", "numactl", "stdbuf", "time", "timeout", "setsid", "chrt", "sudo",
     "doas", "xargs", "exec", "command", "busybox", "chroot", "unshare", "nsenter", "systemd-run", "flock", "docker",
@@ -88,8 +94,19 @@ _PLAIN = frozenset((
     "true", "false", "test", "cat", "tee", "cp", "mv", "ln", "touch", "mkdir", "rm", "ls", "du", "stat", "chmod",
     "basename", "dirname", "sha256sum", "gzip", "zstd",
 ))  # fmt: skip
+_PLAIN_NAMES = frozenset(name.partition(" ")[0] for name in _PLAIN)
 _SCRIPT_FILE = re.compile(r".*\.(?:py|sh|bash|zsh|pl|rb|js|mjs|ts|php|lua|R|jl)")
+# What starts a script or a module of Python. Of torchrun's options it is known which have no value; of the others' not.
+_TORCHRUNS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
+_STARTERS = frozenset((
+    "accelerate", "accelerate.commands.launch", "deepspeed", "deepspeed.launcher.runner", "cProfile", "profile",
+    "trace", "coverage", "debugpy", "viztracer", "scalene", "memray",
+))  # fmt: skip
 _PYTHON_LAUNCHERS = frozenset(("torchrun", "accelerate", "deepspeed"))
+_TORCHRUN_FLAGS = (
+    "--standalone", "--module", "--no-python", "--run-path", "--use-env", "--virtual-local-rank", "--help",
+)  # fmt: skip
+_STARTER_VALUES = frozenset(("--config_file", "--config-file", "--hostfile", "-o", "--outfile"))
 # Between a wrapper and its program: a subcommand, an operand (an image, a directory), and options with a value.
 _SUBCOMMANDS = frozenset(("run", "exec"))
 _HAS_OPERAND = frozenset(("docker", "podman", "kubectl", "apptainer", "singularity", "chroot", "flock", "gosu"))
@@ -101,10 +118,12 @@ _VALUED = {
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SAFE_AROUND = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 _CODE_OPTION = re.compile(
-    r"-[A-Za-z]{0,2}[cexE]|--?(?:run|eval)|--?(?:.*[-_.])?(?:exec|execute|command|cmd|shell|spawn)(?:[-_.].*)?", re.I
+    r"-[A-Za-z]{0,2}[cexE]|--?(?:run|eval)|--?(?:.*[-_.])?(?:exec|execute|command|cmd|shell|spawn)(?:[-_.].*)?",
+    re.I | re.S,
 )
 _CODE_WORD = re.compile(
-    r"(?:.*[.:@_-])?(?:shell|exec|execute|cmd|command|spawn)(?:[.:@_-].*)?|system|eval|send-?(?:text|keys)", re.I
+    r"(?:.*[.:@_-])?(?:shell|exec|execute|cmd|command|spawn)(?:[.:@_-].*)?|system|eval|send-?(?:text|keys)",
+    re.I | re.S,
 )
 _CODE_VARIABLE = re.compile(
     r"(?:BASH_.*|ENV|ZDOTDIR|PROMPT.*|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|IFS|PATH|PYTHON.*|LD_.*|DYLD_.*|PERL5.*|PERLLIB"
@@ -116,27 +135,39 @@ _NAMED_BEFORE = re.compile(r"(?:^|[=,;])([A-Za-z_][A-Za-z0-9_]*)=")
 
 def name_of(word: str) -> str:
     """The program's name: without its directory and its version."""
-    return re.sub(r"[-0-9.]+t?$", "", os.path.basename(word)).lower() or word
+    base = os.path.basename(word)
+    build = base.removesuffix("t")  # python3.13t
+    stem = build.rstrip("-.0123456789")
+    return (base if stem == build else stem).lower() or word
 
 
 def read_as_program(words: Sequence[str]) -> dict[int, str]:
     """The places of such words, each with the name of the program that reads it; the program itself is one."""
-    found: dict[int, str] = {}
-    wraps = bool(words) and name_of(words[0]) in _WRAPPERS
+    first = name_of(words[0]) if words else ""
+    wraps = first in _WRAPPERS or (first != "" and _launcher(words, 0, first) is not None)
+    found, seen = {0: first} if words else {}, set()
     for at, word in enumerate(words):
-        name = name_of(word)
-        is_program = not at or wraps
-        if not at:
-            found[at] = name
-        if name in _HAND_ON and (is_program or name in _ANYWHERE):
-            found.update(dict.fromkeys(range(at + 1, len(words)), name))
-        if name in _OPTION_OF:
-            found.update(dict.fromkeys(_after_options(words, at, _OPTION_OF[name]), name))
-        if name == "perl" and is_program and any(_READS_OPERANDS.match(word) for word in words[at + 1 :]):
-            found.update(dict.fromkeys(range(at + 1, len(words)), name))
+        name, is_program = name_of(word), not at or wraps
+        if name not in seen:  # of the same program once more it would be some of the same places
+            found.update(dict.fromkeys(_read_anywhere_behind(words, at, name, is_program), name))
+            seen.add(name)
+        if is_program and (launcher := _launcher(words, at, name)) is not None:
+            found.update(_launched(words, launcher))
         if name in _LANGUAGES:
             found.update(dict.fromkeys(_script_of(_LANGUAGES[name], words, at, is_program), name))
     return found
+
+
+def _read_anywhere_behind(words: Sequence[str], at: int, name: str, is_program: bool) -> Iterator[int]:
+    """The places of what a program reads wherever it stands among its words."""
+    if name in _HAND_ON and (is_program or name in _ANYWHERE):
+        yield from range(at + 1, len(words))
+    if name in _OPTION_OF:
+        yield from _after_options(words, at, _OPTION_OF[name])
+    if is_program and name in _PLAIN_NAMES:
+        yield from _code_options_of_plain(words, at, name)
+    if name == "perl" and is_program and any(_READS_OPERANDS.match(word) for word in words[at + 1 :]):
+        yield from range(at + 1, len(words))
 
 
 def _after_options(words: Sequence[str], at: int, options: Sequence[str]) -> Iterator[int]:
@@ -148,6 +179,15 @@ def _after_options(words: Sequence[str], at: int, options: Sequence[str]) -> Ite
                 yield from (place, place + 1)
             elif word.startswith(option + "=") or (letter and re.match(f"-[A-Za-z]*{letter}", word)):
                 yield place
+
+
+def _code_options_of_plain(words: Sequence[str], at: int, name: str) -> Iterator[int]:
+    """Where an option stands behind which even such a program runs what it gets, and its value."""
+    yield from _after_options(words, at, _OPTION_OF_PLAIN.get(name, ()))
+    for place in range(at + 1, len(words)):
+        option, equals, _ = words[place].partition("=")
+        if option.startswith("--") and _CODE_OPTION.fullmatch(option):
+            yield from (place,) if equals else (place, place + 1)
 
 
 def _script_of(language: _Language, words: Sequence[str], at: int, is_program: bool) -> list[int]:
@@ -166,7 +206,8 @@ def _script_of(language: _Language, words: Sequence[str], at: int, is_program: b
         place += 1 + takes
         if is_last:
             return places
-    place += place < len(words) and words[place] == "--"
+    # A shell's options end at a dash as well; to others it is what they read from.
+    place += place < len(words) and words[place] in (("--", "-") if language.waits else ("--",))
     if (is_coded and language.waits) or (not is_coded and (is_program or language.first_is_code)):
         places.append(place)
         if language.first_is_code and not language.code:  # `deno eval …`, and all words of PowerShell's are its program
@@ -279,15 +320,57 @@ def _free_from(words: Sequence[str]) -> tuple[int, int]:
 
 def _free_of_module(words: Sequence[str], module: int) -> tuple[int, int]:
     """A module with dots is a package's own program; one without may be any."""
-    is_launcher = words[module] in ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
-    return module, _script_behind(words, module) if is_launcher else module + 1 if "." in words[module] else len(words)
+    if words[module] in _TORCHRUNS or words[module] in _STARTERS:
+        return module, _script_behind(words, module)
+    return module, module + 1 if "." in words[module] else len(words)
+
+
+def _launcher(words: Sequence[str], at: int, name: str) -> int | None:
+    """Where the launcher of Python processes is that `at` names: there, or as a module behind Python."""
+    if name in _PYTHON_LAUNCHERS:
+        return at
+    module = _module(words, at) if _LANGUAGES.get(name) is _PYTHON else None
+    return module if module is not None and words[module] in _TORCHRUNS | _STARTERS else None
+
+
+def _launched(words: Sequence[str], at: int) -> dict[int, str]:
+    """The places of what the launcher at `at` runs, or may run, each with who reads it."""
+    name = name_of(words[at])
+    if name not in _TORCHRUNS and words[at] not in _TORCHRUNS:
+        return dict.fromkeys(_perhaps_scripts(words, at), name)
+    return {_torchruns_script(words, at)[0]: name}
+
+
+def _torchruns_script(words: Sequence[str], at: int) -> tuple[int, bool]:
+    """(where torchrun's script is, is it a program of any language); options may be shortened."""
+    place, is_any_program = at + 1, False
+    while place < len(words) and words[place][:1] == "-" and words[place] not in ("-", "--"):
+        word = words[place].replace("_", "-")
+        is_any_program |= len(word) > 3 and "--no-python".startswith(word)
+        is_alone = "=" in word or (word[1] != "-" and len(word) > 2) or word in ("-m", "-h")
+        place += 1 if is_alone or any(flag.startswith(word) for flag in _TORCHRUN_FLAGS) else 2
+    return place + (place < len(words) and words[place] == "--"), is_any_program
+
+
+def _perhaps_scripts(words: Sequence[str], at: int) -> Iterator[int]:
+    """Each word that may be the script, up to the first that surely is: behind an option stands that, or its value."""
+    first = at + 1 + (at + 1 < len(words) and words[at + 1] in ("launch", "run"))
+    for place in range(first, len(words)):
+        before = words[place - 1] if place > first else ""
+        if words[place].startswith("-") or before in _STARTER_VALUES:
+            continue
+        yield place
+        is_behind_option = before.startswith("-") and "=" not in before and before not in ("-m", "--module")
+        if not is_behind_option or _SCRIPT_FILE.fullmatch(words[place]):
+            return
 
 
 def _script_behind(words: Sequence[str], at: int) -> int:
     """The place behind the script or the module that a launcher of Python processes starts."""
+    if name_of(words[at]) in _TORCHRUNS or words[at] in _TORCHRUNS:
+        script, is_any_program = _torchruns_script(words, at)
+        return len(words) if is_any_program else script + 1
     for place in range(at + 1, len(words)):
-        if words[place] in ("--no-python", "--no_python"):
-            break
         if words[place] in ("-m", "--module"):
             return place + 2
         if _SCRIPT_FILE.fullmatch(words[place]) and "=" not in words[place]:

@@ -103,6 +103,19 @@ script -q /dev/null -- echo {run}
 su me {path}
 terminal-notifier -execute 'echo {run}'
 find . -exec sg root -c 'echo {run}' ;
+sh - {path}
+sh -x - {path}
+env sh - {path}
+bash -c - 'echo {run}'
+mail --exec={reason}
+mail -E {reason}
+mailx -S sendmail={run}
+mailx -s news -Ssendmail={run} me
+mail --exec 'echo {run}' me
+curl -K {path}
+curl -sK{path} https://a
+env A=1 curl --config {path}
+ntfy publish --wait-cmd {run} topic
 """
 TAKEN = """
 notify-send {run} {reason}
@@ -131,6 +144,11 @@ timeout 5s sudo -u me notify-send '{run}: {reason}'
 docker exec box notify-send {run} {reason}
 /opt/hook.sh -c '{run}: {reason}'
 sh /opt/hook {run}
+sh - /opt/hook {run}
+python - {run}
+mail -s {run} -a {path} me@example.org
+curl -sS -H 'X-Run: {run}' -T {path} https://a
+echo -E {run}
 """
 FOR_A_COMMAND = """
 my-trainer --from {run}
@@ -144,6 +162,17 @@ env OUT={path} RUN_PATH={path} python t.py {run}
 docker run -v {path}:/out --gpus all image python t.py {run}
 conda run -n me python t.py -c {run}
 ./train.sh -c {run}
+torchrun --standalone --nproc_per_node=2 --log-dir {path} -m my.trainer -c {run}
+torchrun --stand train --from {run}
+torchrun --nnodes 1 train -c {run}
+torchrun --no-python train --from {run}
+python -m torch.distributed.run --nproc-per-node 2 t.py -c {run}
+python -m cProfile -o {path}/out t.py -c {run}
+accelerate launch --config_file {path} --cpu t.py --from {run}
+accelerate launch --multi_gpu -m my.trainer --from {run}
+accelerate launch train --from {run}
+deepspeed --num_gpus=2 train --from {run}
+sh - train.sh {run}
 """
 NOT_FOR_A_COMMAND = """
 sg root -c 'python t.py {run}'
@@ -163,6 +192,29 @@ torchrun --no-python unheard-of -c {run}
 uv run {path}
 python -mtimeit {run}
 env A=1 {path}/t.sh
+torchrun {path}
+torchrun --nproc-per-node 1 {path}
+torchrun --nproc-per-node=1 --stand -- {path}
+torchrun -m {run}
+torchrun -r 3 -t3 {path}
+torchrun --no-python {path}
+torchrun --no_py sh -c {run}
+env A=1 torchrun --standalone {path}/t.py
+python -m torch.distributed.run {path}
+python -Im torch.distributed.run --nnodes 1 {path}
+python -m torch.distributed.launch --use-env {path}
+python -m torch.distributed.run --no-python sh -c {path}
+env A=1 python -m torch.distributed.run --no-python sh {path}
+python -m cProfile {path}
+python -m cProfile -s time {path}
+python -m coverage run {path}
+accelerate launch {path}
+accelerate launch --cpu {path}
+accelerate launch --cpu {path} t.py
+accelerate launch -m {run}
+deepspeed --num_gpus 2 {path}
+sh - {path}
+env sh - {path}
 """
 
 
