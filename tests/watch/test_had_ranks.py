@@ -37,17 +37,18 @@ def reason(run: Path, observed: Observed) -> str:
 @pytest.mark.parametrize(
     ("saved_at", "searched_at", "words"),
     [
-        (BEGAN + 10.0, BEGAN + 11.0, GONE),
-        (BEGAN + 10.0, BEGAN + 9.0, NOT_SEEN),  # a rank that no search has found yet may have written it
-        (BEGAN + 10.0, None, NOT_SEEN),
-        (BEGAN - 10.0, BEGAN + 11.0, NOT_SEEN),  # another start's, in the same directory
+        (10.0, 11.0, GONE),  # seconds after it began
+        (10.0, 9.0, NOT_SEEN),  # a rank that no search has found yet may have written it
+        (10.0, None, NOT_SEEN),
+        (-10.0, 11.0, NOT_SEEN),  # another start's, in the same directory
     ],
 )
 def test_what_was_saved_since_torchrun_began_is_of_ranks_that_it_had(
     tmp_path: Path, saved_at: float, searched_at: float | None, words: str
 ) -> None:
-    saves.save(tmp_path / RUN, 1, mtime=saved_at)
-    assert reason(tmp_path / RUN, Observed(processes=(AGENT,), searched_at=searched_at)) == words
+    saves.save(tmp_path / RUN, 1, mtime=BEGAN + saved_at)
+    searched = None if searched_at is None else BEGAN + searched_at
+    assert reason(tmp_path / RUN, Observed(processes=(AGENT,), searched_at=searched)) == words
     assert reason(tmp_path / RUN, Observed(processes=(AGENT,), searched_at=searched_at, had_ranks=True)) == GONE
 
 
