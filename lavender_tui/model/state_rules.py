@@ -95,7 +95,7 @@ def agreement(states: Sequence[RankState]) -> list[Check]:
     if checks:
         return checks
     config = ", ".join(f"{key} {text.clean(read(first))}" for key, read in _compared(first)[1:4])
-    counted = "" if config.endswith("epoch 0") else " (it counts from 0)"
+    counted = "" if first.state.get("epoch") == 0 else " (it counts from 0)"
     return [passed("states.agree", f"the ranks read the same data: {first.mode} mode, {config}{counted}")]
 
 

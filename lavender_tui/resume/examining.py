@@ -21,7 +21,7 @@ from lavender_tui.resume.situation import Situation
 SUMS, FINITE, STATES_SUMS = "checkpoint.sums", "checkpoint.finite", "states.sums"
 _MOST_LOOKED_AT = 8  # earlier saves, for the one to go back to
 
-__all__ = ["Cancelled", "examine", "examined", "is_examined_by_default", "known_checks"]
+__all__ = ["Cancelled", "examine", "examined", "examined_by_default", "is_examined_by_default", "known_checks"]
 
 
 def examine(
@@ -107,6 +107,11 @@ def is_examined_by_default(proposal: Proposal) -> bool:
         return False
     asked = proposal.options.verify
     return asked if asked is not None else proposal.plan.source.size <= proposal.options.verify_bytes
+
+
+def examined_by_default(proposal: Proposal) -> Proposal:
+    """As `examined`, where a resume would look by itself and nothing refuses it already."""
+    return examined(proposal) if not proposal.is_refused and is_examined_by_default(proposal) else proposal
 
 
 def _keep_in_mind(path: str, checks: tuple[Check, ...], *, weights_only: bool) -> None:

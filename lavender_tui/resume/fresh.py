@@ -152,19 +152,21 @@ def why_alive(run: Run, now: float | None = None) -> str | None:
         return f"{run.title} lives: {run.state_reason}"
     if run.job is not None and (run.job.is_active or run.job.away_since is not None):
         return f"{run.title} seems to live: {run.state_reason}"
-    record, here = read_launch(run.path), this_machine()
-    if run.is_surely_over or (record is None and run.elsewhere is None):
+    record = read_launch(run.path)
+    if run.is_surely_over or (record is not None and _is_known_here(record)):
         return None
-    if record is not None and (record.machine == here or is_around_us(record)):
+    where, sign_at = (record.host, record.started_at) if record is not None else (run.elsewhere, run.last_sign_at)
+    silent = (time.time() if now is None else now) - (run.last_activity_at or sign_at or 0.0)
+    if where is None or silent > ELSEWHERE_SECONDS:
         return None
-    if record is not None and record.host == here.host and record.boot_id != here.boot_id:
-        return None
-    wrote = run.last_activity_at or (record.started_at if record is not None else run.last_sign_at) or 0.0
-    silent = (time.time() if now is None else now) - wrote
-    if silent > ELSEWHERE_SECONDS:
-        return None
-    where = record.host if record is not None else run.elsewhere
     return f"{run.title} seems to live on {text.clean(where, 60)}: it wrote {text.age(silent)}"
+
+
+def _is_known_here(record: LaunchRecord) -> bool:
+    """Would its processes be seen from here, or have they ended with this host's last start?"""
+    here = this_machine()
+    is_of_before = record.host == here.host and record.boot_id != here.boot_id
+    return record.machine == here or is_around_us(record) or is_of_before
 
 
 def fresh_launch(options: Options, run_dir: str) -> tuple[Launch, commands.CommandSource, int]:

@@ -21,7 +21,7 @@ from lavender_tui.model.run import Run
 from lavender_tui.model.suspects import Follower, suspects
 from lavender_tui.model.text import clean, plural
 from lavender_tui.resume.choose import resumed_as
-from lavender_tui.resume.examining import examined, is_examined_by_default
+from lavender_tui.resume.examining import examined_by_default
 from lavender_tui.resume.keeping import sizes
 from lavender_tui.resume.proposing import propose
 from lavender_tui.resume.request import Options, Target
@@ -217,9 +217,7 @@ def _no_size(wanted: Wanted, one: Checkpoint) -> str:
 
 def _propose(candidate: _Candidate, world: int | None, index: Index) -> Search:
     options = replace(candidate.options, world_size=world)
-    proposal = propose(Target(paths=(candidate.checkpoint.path,)), options, index=index)
-    if not proposal.is_refused and is_examined_by_default(proposal):
-        proposal = examined(proposal)
+    proposal = examined_by_default(propose(Target(paths=(candidate.checkpoint.path,)), options, index=index))
     refused = [check for check in proposal.checks if check.verdict is Verdict.REFUSE]
     ids = {check.id for check in refused}
     if "source.alive" in ids:

@@ -21,7 +21,7 @@ from lavender_tui.launch.slurm_living import attempts
 from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.model.plan import PLAN_NAME, Proposal, ResumePlan, Verdict
 from lavender_tui.resume.carrying_out import carry_out
-from lavender_tui.resume.examining import examined, is_examined_by_default
+from lavender_tui.resume.examining import examined_by_default
 from lavender_tui.resume.fresh import start_fresh
 from lavender_tui.resume.next_start import MOST_CANDIDATES, run_at, suspects_of
 from lavender_tui.resume.proposing import propose
@@ -100,7 +100,7 @@ def _from_newest_save(tries: Sequence[tuple[str, LaunchRecord]], options: Option
     refused = None
     for run_dir, _ in reversed(tries):
         for path in _usable_saves(run_dir):
-            proposal = _looked_through(propose(Target(paths=(path,)), options))
+            proposal = examined_by_default(propose(Target(paths=(path,)), options))
             if not proposal.is_refused or _is_over(proposal):
                 return proposal, passed
             why = next(check.what for check in proposal.checks if check.verdict is Verdict.REFUSE)
@@ -119,10 +119,6 @@ def _usable_saves(run_dir: str) -> list[str]:
     newest_first = sorted(run.checkpoints, key=lambda one: one.order, reverse=True)
     usable = [one.path for one in newest_first if why_passed_over(one) is None]
     return sorted(usable, key=bad.__contains__)[:MOST_CANDIDATES]
-
-
-def _looked_through(proposal: Proposal) -> Proposal:
-    return examined(proposal) if not proposal.is_refused and is_examined_by_default(proposal) else proposal
 
 
 def _begin_again(run_dir: str, first: LaunchRecord, options: Options, passed: Sequence[str] = ()) -> str:
@@ -151,7 +147,7 @@ def _plan(run_dir: str) -> ResumePlan | None:
 
 
 def _carry_out(proposal: Proposal, passed: Sequence[str] = ()) -> str:
-    proposal = _looked_through(proposal)
+    proposal = examined_by_default(proposal)
     for check in proposal.checks:
         if check.verdict is Verdict.REFUSE:
             raise Refused(f"not resumed: {check.what}", hint=sentence_case(check.remedy), checks=proposal.checks)
