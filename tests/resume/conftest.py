@@ -1,10 +1,24 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lavender_tui.checkpoints import remembered
 from tests.resume import real_states
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> str:
+    """The directory of a run; who needs it makes it."""
+    return str(tmp_path / "checkpoints" / "run-2026-04-24_18-53-41")
+
+
+@pytest.fixture
+def nothing_remembered(isolated_home: Path) -> None:
+    """No deep look of another test is known."""
+    remembered.forget_all()
 
 
 @pytest.fixture(scope="session")

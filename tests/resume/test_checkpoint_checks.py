@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import lavender_tui.demo
-from lavender_tui.checkpoints import remembered
 from lavender_tui.checkpoints.findings import Cancelled
 from lavender_tui.launch.code_version import code_version
 from lavender_tui.model.plan import Verdict
@@ -25,14 +24,7 @@ from tests.resume.saves import TRAIN, check, proposed, refusals, row, save, warn
 Net = Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered(isolated_home: Path) -> None:
-    remembered.forget_all()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoints" / "run-2026-04-24_18-53-41")
+pytestmark = pytest.mark.usefixtures("nothing_remembered")
 
 
 # ---- names

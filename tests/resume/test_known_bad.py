@@ -36,11 +36,6 @@ from lavender_tui.resume.examining import examine
 from tests.resume.saves import check, proposed, save, warnings
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoints" / "run-2026-04-24_18-53-41")
-
-
 def follower(checkpoint: str, second: int = 0, *, steps: int = 0, **ended: Any) -> str:
     """A run that was resumed from the checkpoint, and how it ended."""
     root = os.path.dirname(os.path.dirname(checkpoint))

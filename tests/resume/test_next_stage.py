@@ -11,12 +11,6 @@ import pytest
 from lavender_tui.model.plan import Policy, ResumePlan, Verdict
 from tests.resume.saves import check, proposed, refusals, row, save, warnings
 
-
-@pytest.fixture
-def run(tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoints" / "run-2026-04-24_18-53-41")
-
-
 OVER: dict[str, Any] = {"epoch": 3, "epoch_complete": True}
 DATA = {"uri": "/nowhere", "table": "rows", "version": 7, "num_rows": 100}
 

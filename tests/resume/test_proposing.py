@@ -16,11 +16,6 @@ from lavender_tui.resume import Options, Target, propose
 from tests.resume.saves import TRAIN, check, proposed, refusals, row, save, save_beside, warnings
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoints" / "run-2026-04-24_18-53-41")
-
-
 def root_of(run: str) -> str:
     return os.path.dirname(run)
 

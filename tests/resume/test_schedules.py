@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from lavender_tui.checkpoints import remembered
 from lavender_tui.model.plan import Verdict
 from lavender_tui.resume.epochs_asked import epochs_in
 from tests.resume.full_files import full
 from tests.resume.saves import TRAIN, check, proposed, save
 
-
-@pytest.fixture(autouse=True)
-def nothing_remembered(isolated_home: Path) -> None:
-    remembered.forget_all()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> str:
-    return str(tmp_path / "checkpoints" / "run-2026-04-24_18-53-41")
+pytestmark = pytest.mark.usefixtures("nothing_remembered")
 
 
 def test_a_schedule_that_was_not_saved_shows_in_the_optimizer(run: str) -> None:
