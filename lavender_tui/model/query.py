@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator as operators
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -277,18 +277,30 @@ def _compares(value: Value, operator: str, wanted: str) -> bool:
 # Completion, while it is being typed
 
 
-def complete(query: str, runs: Iterable[Run], *, most: int = 12) -> list[str]:
-    """What the last word could become, the whole query each time: names of fields, then values that the runs have."""
-    head, word = _last_word(query)
-    bang = "!" if word.startswith("!") else ""
-    word = word[len(bang) :]
-    runs = list(runs)
-    match = re.fullmatch(r"(-{0,2}[A-Za-z_][\w.\-]*)(<=|>=|!=|:|=|<|>)(.*)", word)
-    if match is None:
-        words = _names(word, runs)
-    else:
-        words = [f"{match[1]}{match[2]}{_quoted(value)}" for value in _values(match[1], match[3], runs)]
-    return [f"{head}{bang}{one}" for one in words if one != word][:most]
+class Completion:
+    """What a query could become among these runs. The values that they have in a field are looked up once."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = runs
+        self._known: dict[str, list[str]] = {}
+
+    def of(self, query: str, *, most: int = 12) -> list[str]:
+        """What the last word could become, the whole query each time: names of fields, then values."""
+        head, word = _last_word(query)
+        bang = "!" if word.startswith("!") else ""
+        word = word[len(bang) :]
+        match = re.fullmatch(r"(-{0,2}[A-Za-z_][\w.\-]*)(<=|>=|!=|:|=|<|>)(.*)", word)
+        if match is None:
+            words = _names(word, self.runs)
+        else:
+            words = [f"{match[1]}{match[2]}{_quoted(value)}" for value in self._values(match[1], match[3])]
+        return [f"{head}{bang}{one}" for one in words if one != word][:most]
+
+    def _values(self, name: str, begun: str) -> list[str]:
+        if name not in self._known:
+            self._known[name] = _values(name, self.runs)
+        folded = _unquoted(begun).lower()
+        return [text for text in self._known[name] if text.lower().startswith(folded)]
 
 
 def _last_word(query: str) -> tuple[str, str]:
@@ -322,16 +334,16 @@ def _is_askable(name: str) -> bool:
     return re.fullmatch(r"-{0,2}[A-Za-z_][\w.\-]*", name) is not None
 
 
-def _values(name: str, begun: str, runs: Sequence[Run]) -> list[str]:
+def _values(name: str, runs: Sequence[Run]) -> list[str]:
     """The values that the runs have there, the most common first; none for numbers that hardly repeat."""
     field = _BY_NAME.get(name.lower())
-    folded, counts = _unquoted(begun).lower(), dict[str, int]()
+    counts: dict[str, int] = {}
     for run in runs[:2_000]:
         value = field.read(run, 0.0) if field is not None else _setting(run, name)
         if isinstance(value, float) or value is None or (field is not None and field.is_number and name != "world"):
             continue
         text = str(value)
-        if text.lower().startswith(folded) and len(text) <= 60 and text.isprintable():
+        if len(text) <= 60 and text.isprintable():
             counts[text] = counts.get(text, 0) + 1
     return sorted(counts, key=lambda text: (-counts[text], text))
 

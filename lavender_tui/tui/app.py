@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 _MOST_THREADS = 64
+_YOUNG = 10_000  # objects made until the collector looks: as many as a long list's rows, so not at each of its keys
 
 
 _ANSWERS = ("answer", "press(")  # to a question whether something is to be done
@@ -161,6 +162,8 @@ class LavenderApp(Orderly, AnnouncingApp):
         # As many as there may be stops, looks and pages waited for at once: the default, six on two cores, is soon
         # taken by what hangs, and then nothing else begins.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "lavender-work"))
+        self._collects_at = gc.get_threshold()
+        gc.set_threshold(_YOUNG, *self._collects_at[1:])
         self.feed.start()
         if not self.feed.attach(self.post_message):
             self.call_after_refresh(self.feed.go_on)
@@ -170,6 +173,7 @@ class LavenderApp(Orderly, AnnouncingApp):
 
     def on_unmount(self) -> None:
         gc.enable()
+        gc.set_threshold(*self._collects_at)
         self.feed.close()
 
     def on_runs_changed(self, message: RunsChanged) -> None:

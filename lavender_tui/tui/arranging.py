@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
 
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, RunState
 from lavender_tui.tui import ages
 from lavender_tui.tui.lineup import Lineup, Pause, go_on
-from lavender_tui.tui.listing import ListRow, View
+from lavender_tui.tui.listing import ListRow, View, counts
 
 AT_ONCE = 500  # runs: up to so many take a millisecond or two
 
@@ -26,7 +26,8 @@ class Arrangement:
     """The rows of a list, and what a table would have to ask all of them for.
 
     `sequence`: the number of the question that it answers. `places`: where each run stands, by its key. `name_width`:
-    characters of the longest name with its branches. `has_odd_ages`: some last save is at an impossible instant.
+    characters of the longest name with its branches. `counts`: how many of them are in which state. `has_odd_ages`:
+    some last save is at an impossible instant.
     """
 
     sequence: int
@@ -35,6 +36,7 @@ class Arrangement:
     keys: list[str]
     places: Mapping[str, int]
     name_width: int
+    counts: Sequence[tuple[RunState, int]]
     has_odd_ages: bool
 
 
@@ -163,5 +165,6 @@ def arrangement_of(rows: list[ListRow], view: View, now: float, sequence: int = 
         keys=keys,
         places={key: at for at, key in enumerate(keys)},
         name_width=max((len(row.run.title) + 2 + 2 * row.depth for row in rows), default=0),
+        counts=counts(row.run for row in rows),
         has_odd_ages=ages.is_any_odd((row.run for row in rows), now),
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from lavender_tui.model.choosing import run_order
@@ -88,14 +91,29 @@ def stays_in_place(before: Run, after: Run, view: View) -> bool:
 
 def counts(runs: Iterable[Run]) -> list[tuple[RunState, int]]:
     """How many runs are in each state, the states that ask for attention first, empty ones left out."""
-    totals: dict[RunState, int] = {}
-    for run in runs:
-        totals[run.state] = totals.get(run.state, 0) + 1
+    totals = Counter(map(attrgetter("state"), runs))
     order = (RunState.RUNNING, RunState.STALLED, RunState.FAILED, RunState.STOPPED, RunState.FINISHED, RunState.IDLE)
     return [(state, totals[state]) for state in order if state in totals]
 
 
-def continuations(runs: Iterable[Run], source: str) -> list[Run]:
-    """The runs resumed from that run, oldest first."""
-    found = [run for run in runs if run.resumed_from is not None and run.resumed_from.run == source]
-    return sorted(found, key=run_order)
+class Census:
+    """What is asked of all runs together, at each key: worked out once for these runs, when it is first asked."""
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._runs = tuple(runs)
+
+    @cached_property
+    def counts(self) -> list[tuple[RunState, int]]:
+        return counts(self._runs)
+
+    @cached_property
+    def _resumed(self) -> dict[str, list[Run]]:
+        found: dict[str, list[Run]] = {}
+        for run in self._runs:
+            if run.resumed_from is not None:
+                found.setdefault(run.resumed_from.run, []).append(run)
+        return found
+
+    def continuations(self, source: str) -> list[Run]:
+        """The runs resumed from that run, oldest first."""
+        return sorted(self._resumed.get(source, ()), key=run_order)

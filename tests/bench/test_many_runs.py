@@ -123,7 +123,7 @@ class Loop:
         """Until all is handled and painted, an order that a thread works out too."""
         await self.pilot.pause()
         while self.app.screen_stack[0]._arranger.is_busy:
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.02)
         await self.pilot.pause()
 
     async def key_ms(self, key: str, character: str | None = None) -> float:

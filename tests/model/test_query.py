@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lavender_tui.model.query import FIELDS, compile_query, complete, number_of, parts
+from lavender_tui.model.query import FIELDS, Completion, compile_query, number_of, parts
 from lavender_tui.model.run import Lineage, Run, RunState
 from lavender_tui.model.settings import settings_of
 from tests.model.build import checkpoint, run
@@ -89,7 +89,7 @@ def test_a_query_finds(query: str, expected: tuple[Run, ...]) -> None:
 @given(st.text(alphabet=st.sampled_from('abst:=<>!|"() .[]*+\\{}0129%\x00é'), max_size=40) | st.text(max_size=40))
 def test_no_text_is_too_odd_for_a_query(query: str) -> None:
     found(query)
-    for words in complete(query, RUNS):
+    for words in Completion(RUNS).of(query):
         assert words != query
         found(words)
 
@@ -108,13 +108,13 @@ def test_numbers_ages_and_sizes() -> None:
 
 
 def test_completion_offers_fields_then_the_values_that_are_there() -> None:
-    assert "state:" in complete("st", RUNS) and "stage:" in complete("st", RUNS)
-    assert complete("loss<2 sta", RUNS)[0].startswith("loss<2 sta")
-    assert complete("state:", RUNS) == ["state:failed", "state:idle", "state:running", "state:stalled"]
-    assert complete("!stage=s", RUNS) == ["!stage=sft"]
-    assert complete("d_mo", RUNS) == ["d_model="] and complete("d_model=", RUNS) == ["d_model=512"]
-    assert complete('name:"o', RUNS) == ['name:"odd name"']
-    assert complete("--ba", RUNS) == ["--batch-size="]
+    assert "state:" in Completion(RUNS).of("st") and "stage:" in Completion(RUNS).of("st")
+    assert Completion(RUNS).of("loss<2 sta")[0].startswith("loss<2 sta")
+    assert Completion(RUNS).of("state:") == ["state:failed", "state:idle", "state:running", "state:stalled"]
+    assert Completion(RUNS).of("!stage=s") == ["!stage=sft"]
+    assert Completion(RUNS).of("d_mo") == ["d_model="] and Completion(RUNS).of("d_model=") == ["d_model=512"]
+    assert Completion(RUNS).of('name:"o') == ['name:"odd name"']
+    assert Completion(RUNS).of("--ba") == ["--batch-size="]
 
 
 def test_settings_come_from_the_checkpoint_and_from_the_command() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from lavender_tui.model.run import Run
+from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.arranging import Arranged, Arrangement, Arranger, ArrangingFailed
-from lavender_tui.tui.listing import continuations, counts
+from lavender_tui.tui.listing import Census
 from lavender_tui.tui.screens.list_view import ListView
 from lavender_tui.tui.widgets.empty import EmptyList
 from lavender_tui.tui.widgets.hint import HintLine
@@ -53,6 +53,8 @@ class RunsScreen(ListView, Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._mode = ""
+        self._census = Census()
+        self._matching: Sequence[tuple[RunState, int]] = ()  # of the rows that a filter leaves
         self._notes: tuple[str, ...] = ()
         self._sequence = 0  # of the snapshot that is shown
         self._awaited: str | None = None
@@ -104,7 +106,7 @@ class RunsScreen(ListView, Screen[None]):
         # Of those that a newer one replaced in the queue nobody knows any more what they changed.
         is_next, self._sequence = snapshot.sequence == self._sequence + 1, snapshot.sequence
         has_same = is_next and len(self._runs) == len(snapshot.runs) and not self._arranger.is_busy
-        self._runs, self._mode = snapshot.runs, snapshot.mode
+        self._runs, self._mode, self._census = snapshot.runs, snapshot.mode, Census(snapshot.runs)
         if self.marked and snapshot.mode:  # the first looks may not have all
             self.marked &= {run.key for run in self._runs}
         fresh = [note for note in snapshot.notes if note not in self._notes]
@@ -190,6 +192,7 @@ class RunsScreen(ListView, Screen[None]):
         if not arrangement.rows:
             table.say_nothing(self._why_none())
         table.show(arrangement, self.marked)
+        self._matching = arrangement.counts
         self.set_class(not self._runs, "-empty")
         if self._runs and self.focused is None:
             self.call_after_refresh(table.focus)  # it lost it while it wasn't shown
@@ -231,10 +234,8 @@ class RunsScreen(ListView, Screen[None]):
         if not self._mode:
             self.query_one(TopBar).show(places, [[]])
             return
-        shown = self._runs if not self.view.query.strip() else self.query_one(RunTable).shown_runs
-        self.query_one(TopBar).show(
-            places, count_choices(counts(shown), total=len(self._runs), marked=len(self.marked))
-        )
+        counts = self._matching if self.view.query.strip() else self._census.counts
+        self.query_one(TopBar).show(places, count_choices(counts, total=len(self._runs), marked=len(self.marked)))
 
     def _fit_pane(self) -> None:
         """The pane takes what the list leaves, within limits: few runs, a larger curve."""
@@ -248,7 +249,7 @@ class RunsScreen(ListView, Screen[None]):
 
     def _show_pane(self) -> None:
         run = self.cursor_run
-        followers = continuations(self._runs, run.key) if run else []
+        followers = self._census.continuations(run.key) if run else []
         self.query_one(RunPane).show(run, followers)
 
     def _tick(self) -> None:

@@ -6,27 +6,37 @@ from collections.abc import Callable, Sequence
 
 from textual import on
 from textual.binding import Binding
+from textual.geometry import Size
+from textual.reactive import Reactive
 from textual.suggester import Suggester
 from textual.widgets import Input
 
-from lavender_tui.model.query import complete
+from lavender_tui.model.query import Completion
 from lavender_tui.model.run import Run
 from lavender_tui.tui.messages import FilterEnded, FilterTyped
 
 _HINT = "state:failed  loss<2  stage=sft  saved<1h  lr=3e-4  !name   a word: anywhere   | either   tab completes"
 
 
-class _Completion(Suggester):
+class _Completing(Suggester):
     """What the last word could become, shown behind the cursor."""
 
     def __init__(self, runs: Callable[[], Sequence[Run]]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._runs = runs
+        self._completion = Completion(())
+
+    @property
+    def completion(self) -> Completion:
+        """Among the runs as they are now."""
+        if self._completion.runs is not (runs := self._runs()):
+            self._completion = Completion(runs)
+        return self._completion
 
     async def get_suggestion(self, value: str) -> str | None:
         if not value or value.endswith(" "):
             return None
-        return next((one for one in complete(value, self._runs(), most=20) if one.startswith(value)), None)
+        return next((one for one in self.completion.of(value, most=20) if one.startswith(value)), None)
 
 
 class FilterLine(Input):
@@ -34,15 +44,17 @@ class FilterLine(Input):
 
     BINDINGS = [Binding("tab", "complete", "Complete", show=False)]  # noqa: RUF012
 
+    virtual_size = Reactive(Size(0, 0))  # of what is typed: a letter more moves nothing on the screen
+
     def __init__(self, runs: Callable[[], Sequence[Run]], *, id: str) -> None:
-        super().__init__(placeholder=_HINT, id=id, compact=True, suggester=_Completion(runs), select_on_focus=False)
-        self._all_runs = runs
+        self._completing = _Completing(runs)
+        super().__init__(placeholder=_HINT, id=id, compact=True, suggester=self._completing, select_on_focus=False)
         self._offers: list[str] = []
 
     def action_complete(self) -> None:
         """The first way to go on, at the next press the next one, at the end what was typed."""
         if self.value not in self._offers:
-            self._offers = [*complete(self.value, self._all_runs()), self.value]
+            self._offers = [*self._completing.completion.of(self.value), self.value]
             at = -1
         else:
             at = self._offers.index(self.value)

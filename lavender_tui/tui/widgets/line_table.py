@@ -19,6 +19,7 @@ from textual import events
 from textual.binding import Binding
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -105,6 +106,7 @@ class LineTable(ScrollView, can_focus=True):
     """Rows by key with a cursor that stays on its row. Subclasses give `columns` and `cells`."""
 
     MARGIN = 1  # the cursor's mark on the left, air on the right
+    virtual_size = Reactive(Size(0, 0))  # of the rows: as they are scrolled, their number moves nothing on the screen
     BINDINGS = [  # noqa: RUF012
         Binding("down,j", "cursor_by(1)", "Down", show=False),
         Binding("up,k", "cursor_by(-1)", "Up", show=False),
@@ -210,9 +212,7 @@ class LineTable(ScrollView, can_focus=True):
         nearest = max(0, min(self._cursor, len(keys) - 1))  # where its row is gone
         self._cursor = nearest if at is None else self._places.get(at, nearest)
         self._lay_out()
-        size = Size(self.scrollable_content_region.width, len(keys) + HEAD)
-        if size != self.virtual_size:
-            self.virtual_size = size
+        self.virtual_size = Size(self.scrollable_content_region.width, len(keys) + HEAD)
         if at is not None and self.cursor_key == at and offset >= 0:
             self._show_cursor()
         self.recheck()
@@ -360,6 +360,9 @@ class LineTable(ScrollView, can_focus=True):
         super().notify_style_update()
         self._lines.clear()
         self._inks.clear()
+
+    def watch_virtual_size(self, size: Size) -> None:
+        self._scroll_update(size)
 
     # Events
 

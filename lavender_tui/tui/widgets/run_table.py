@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -122,11 +122,6 @@ class RunTable(LineTable):
     def cursor_run(self) -> Run | None:
         """The run under the cursor."""
         return self._rows[self._cursor].run if self._rows else None
-
-    @property
-    def shown_runs(self) -> Iterator[Run]:
-        """Those that have a line, in their order."""
-        return (row.run for row in self._rows)
 
     @property
     def cursor_row(self) -> ListRow | None:
