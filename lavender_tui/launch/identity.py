@@ -32,13 +32,13 @@ def process_stat(pid: int) -> tuple[str, int, int] | None:
 
 
 def user_name(uid: int) -> str:
-    """The user's name; the number where this machine has none for it."""
+    """The user's name; "user 1234" where this machine has none for it."""
     import pwd
 
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    except (KeyError, OverflowError):
+        return f"user {uid}"
 
 
 def start_ticks(pid: int) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -222,10 +223,11 @@ def _is_sound(seen: Seen) -> bool:
 class Memory:
     """What is remembered, for many looks: each run's file is read once, and written only when something is new.
 
-    Runs are asked for from several threads.
+    Runs are asked for, and their processes seen to end, by several threads and by several programs.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._held: dict[str, Seen | None] = {}
         self._names: frozenset[str] | None = None
 
@@ -235,16 +237,34 @@ class Memory:
         return self._held[run_dir]
 
     def keep(self, run_dir: str, seen: Seen) -> None:
-        """Raises OSError where it can't be written; it is held all the same."""
+        """What was found out of a process while it lived. How it, or a rank of it, was seen to end meanwhile stays.
+
+        Raises OSError where it can't be written; it is held all the same.
+        """
+        with self._lock:
+            held = self.of(run_dir)
+            if held == seen:
+                return
+            who = (seen.leader, seen.machine)
+            # Of a stop by another program only the file tells.
+            known = [one for one in (held, read(run_dir)) if one is not None and (one.leader, one.machine) == who]
+            if known:
+                end = next((one for one in known if one.ended_at is not None), seen)
+                gone = next((one.gone for one in known if one.gone), ())
+                seen = replace(seen, ended_at=end.ended_at, status=end.status, gone=gone)
+            self._put(run_dir, seen)
+
+    def _put(self, run_dir: str, seen: Seen) -> None:
         if self.of(run_dir) != seen:
             self._held[run_dir] = seen
             write(seen)
 
     def ended(self, run_dir: str, leader: ProcessId, ended_at: float, status: int | None) -> None:
         """The process was seen to end; one that isn't the remembered leader says nothing. Raises OSError."""
-        seen = self.of(run_dir)
-        if seen is not None and seen.leader == leader and seen.ended_at is None:
-            self.keep(run_dir, replace(seen, ended_at=ended_at, status=status))
+        with self._lock:
+            seen = self.of(run_dir)
+            if seen is not None and seen.leader == leader and seen.ended_at is None:
+                self._put(run_dir, replace(seen, ended_at=ended_at, status=status))
 
     def end_of(self, run_dir: str, launch: LaunchRecord | None) -> EndFacts | None:
         """How the run was seen to end; of one with a record, how the very process ended that this names."""
@@ -258,16 +278,18 @@ class Memory:
 
     def leader_ended(self, run_dir: str, launch: LaunchRecord, ended_at: float, status: int) -> None:
         """As `ended`, of the leader that a record names. Raises OSError."""
-        gone = self.gone_of(run_dir, launch)
-        self.keep(run_dir, replace(of_record(launch, ended_at, status), gone=gone))
+        with self._lock:
+            gone = self.gone_of(run_dir, launch)
+            self._put(run_dir, replace(of_record(launch, ended_at, status), gone=gone))
 
     def rank_ended(self, run_dir: str, launch: LaunchRecord | None, one: GoneRank, started_at: float) -> None:
         """A rank was seen to fail; those that failed before it was started were another attempt's. Raises OSError."""
-        seen = self._of_start(run_dir, launch) or (of_record(launch) if launch is not None else None)
-        if seen is None or len(seen.gone) >= MOST_GONE:
-            return
-        before = tuple(other for other in seen.gone if other.at > started_at)
-        self.keep(run_dir, replace(seen, gone=(*before, one)))
+        with self._lock:
+            seen = self._of_start(run_dir, launch) or (of_record(launch) if launch is not None else None)
+            if seen is None or len(seen.gone) >= MOST_GONE:
+                return
+            before = tuple(other for other in seen.gone if other.at > started_at)
+            self._put(run_dir, replace(seen, gone=(*before, one)))
 
     def _of_start(self, run_dir: str, launch: LaunchRecord | None) -> Seen | None:
         """What is remembered, where it is of the very start that the record is of."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from lavender_tui.errors import LavenderError
+from lavender_tui.launch.identity import user_name
 from lavender_tui.launch.slurm_job import SlurmJob
 from lavender_tui.model.job import WAITING, Job
 from lavender_tui.model.text import clean, one_line
@@ -53,7 +53,7 @@ def ask(jobs: Iterable[SlurmJob], *, timeout: float = TIMEOUT_SECONDS) -> dict[S
     told, by_cluster = {}, dict[str | None, list[SlurmJob]]()
     for job in jobs:
         if job.uid is not None and job.uid != os.getuid():
-            why = f"it belongs to {_user(str(job.uid))}, and only own jobs are asked for"
+            why = f"it belongs to {user_name(job.uid)}, and only own jobs are asked for"
             told[job] = Job(job_id=job.job_id, unasked=why)
         else:
             by_cluster.setdefault(cluster_to_name(job, timeout), []).append(job)
@@ -289,20 +289,11 @@ def from_accounting(text: str) -> dict[int, Job]:
             state=clean(state.strip(), 30),
             exit_code=code,
             signal=signal,
-            cancelled_by=_user(by.strip()),
+            cancelled_by=None if (uid := _number(by.strip())) is None else user_name(uid),
             nodes=clean(nodes, 240) if nodes not in _NO_NODES else None,
             started_at=_number(started),
         )
     return {number: _plausible(job) for number, job in found.items()}
-
-
-def _user(number: str) -> str | None:
-    if not number.isdigit():
-        return None
-    try:
-        return pwd.getpwuid(int(number)).pw_name
-    except (KeyError, OverflowError):
-        return f"user {number}"
 
 
 def _number(text: str) -> int | None:

@@ -7,7 +7,6 @@ signal goes only to a process that is surely of the run, with pid and start tick
 from __future__ import annotations
 
 import os
-import pwd
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from collections.abc import Callable, Sequence
 from lavender_tui.errors import NotFound
 from lavender_tui.launch import journal, keepers, nodes, slurm_stop
 from lavender_tui.launch.files import LAUNCH
+from lavender_tui.launch.identity import user_name
 from lavender_tui.launch.living import also_trained, belongs_here, is_vouched_for, members
 from lavender_tui.launch.record import (
     ExitRecord,
@@ -164,9 +164,9 @@ def _refuse_foreign(run_dir: str, targets: Sequence[ProcessId]) -> None:
     for target in targets:
         owner = _owner(target.pid)
         if me != 0 and owner is not None and owner != me:
-            name = _user_name(owner)
+            name = user_name(owner)
             raise CannotStop(
-                f"its processes belong to {name}, and you are {_user_name(me)}", where=run_dir, hint=f"Ask {name}"
+                f"its processes belong to {name}, and you are {user_name(me)}", where=run_dir, hint=f"Ask {name}"
             )
 
 
@@ -183,13 +183,6 @@ def _owner(pid: int) -> int | None:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return None
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 class _Stopping:

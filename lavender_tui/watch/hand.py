@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lavender_tui.errors import NotFound
 from lavender_tui.launch import by_hand, identity, seen
 from lavender_tui.launch.record import ProcessId, this_machine
-from lavender_tui.launch.seen import Seen
+from lavender_tui.launch.seen import Memory, Seen
 from lavender_tui.launch.stop_order import GRACEFUL, CannotStop, StopOrder, StopOutcome
 from lavender_tui.model import command_line
 from lavender_tui.model.run import LiveProcess
@@ -235,12 +235,12 @@ def _refuse_other_users(run_dir: str, members: Iterable[int]) -> None:
 
 def _keep_its_command(run_dir: str) -> None:
     """What was stopped can be resumed, though no app was there to remember how it was started."""
-    before = seen.read(run_dir)
+    kept = Memory()
+    before = kept.of(run_dir)
     found = find_processes([run_dir], {run_dir: None}, {run_dir: before}).get(run_dir, ())
-    memory = remember(run_dir, found, before)
-    if memory is not None and memory != before:
+    if (lives := remember(run_dir, found, before)) is not None:
         try:
-            seen.write(memory)
+            kept.keep(run_dir, lives)
         except OSError:
             return  # then the command has to be given
 

@@ -140,6 +140,29 @@ def test_the_end_is_that_of_the_remembered_process_and_the_first_that_was_seen(r
     assert Memory().of(run) == read
 
 
+@pytest.mark.parametrize("is_another_program", [False, True])
+def test_what_was_found_out_before_it_ended_does_not_bring_it_back(run: str, is_another_program: bool):
+    """A look at a living process takes a moment, in which it may end, be stopped by another program, or lose a rank."""
+    memories, lost = Memory(), GoneRank(rank=1, at=1.8e9, status=signal.SIGKILL)
+    memories.keep(run, seen_of(run))
+    told = Memory() if is_another_program else memories
+    told.rank_ended(run, None, lost, started_at=1.7e9)
+    told.ended(run, LEADER, 1.8e9, 0)
+    memories.keep(run, seen_of(run, proof="it writes metrics.jsonl there"))
+    assert memories.of(run) == memory.read(run)
+    assert memories.of(run) == seen_of(
+        run, proof="it writes metrics.jsonl there", ended_at=1.8e9, status=0, gone=(lost,)
+    )
+
+
+def test_another_start_has_an_end_of_its_own(run: str):
+    memories, next_one = Memory(), replace(LEADER, start_ticks=LEADER.start_ticks + 100)
+    memories.keep(run, seen_of(run))
+    memories.ended(run, LEADER, 1.8e9, 0)
+    memories.keep(run, seen_of(run, leader=next_one))
+    assert memory.read(run) == seen_of(run, leader=next_one)
+
+
 def test_the_oldest_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory, "MOST_FILES", 3)
     for number in range(5):

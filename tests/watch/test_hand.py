@@ -335,7 +335,7 @@ def test_a_journal_that_cannot_be_written_is_a_question_of_its_own(run: Path, st
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
 def test_another_users_training_is_refused_by_name(run: Path, start: Start) -> None:
     shell = start(run, "writes", "becomes-another")
-    with pytest.raises(CannotStop, match=r"belongs to 12345, and a run that was started by hand is stopped by who"):
+    with pytest.raises(CannotStop, match=r"belongs to user 12345, and a run that was started by hand is"):
         stop_by_hand(str(run), KILL)
     assert shell.poll() is None
 
