@@ -34,6 +34,7 @@ class Ends(Generic[Key]):
         self._ended = ended
         self._lock = threading.Lock()
         self._handles: dict[Identity, tuple[int, Key]] = {}
+        self._told: set[Identity] = set()  # of those still asked for, as a look before their end found them alive
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="lavender-ends", daemon=True)
@@ -51,8 +52,10 @@ class Ends(Generic[Key]):
                 # Of a process with many threads the first may be gone long before the handle tells the end of all.
                 if is_same_process(*identity):
                     os.close(self._handles.pop(identity)[0])
-            new = [identity for identity in wanted if identity not in self._handles]
-            gone = [identity for identity in new if not self._open(identity, wanted)]
+            self._told &= wanted.keys()
+            new = wanted.keys() - self._handles.keys() - self._told
+            gone = [identity for identity in wanted if identity in new and not self._open(identity, wanted)]
+            self._told.update(gone)
             if not self._is_started and self._handles:
                 self._is_started = True
                 self._thread.start()
@@ -119,6 +122,7 @@ class Ends(Generic[Key]):
             for identity, (handle, key) in held.items():
                 if handle in ready and self._handles.get(identity) == (handle, key):
                     del self._handles[identity]
+                    self._told.add(identity)
                     ended.append((identity, handle, key))
         return ended
 

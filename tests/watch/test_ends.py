@@ -178,6 +178,43 @@ def test_an_end_is_told_though_the_first_thread_went_long_before(told: Told, end
     assert told.ends["run"][1] == signal.SIGKILL
 
 
+def test_an_end_is_told_once_however_often_the_process_is_still_asked_for(told: Told, ends: Ends, begin: Begin, until):
+    """Another run changes before this one is looked at again: what is asked for is what the last look found alive."""
+    process, lives = begin("input()"), begin("input()")
+    wanted = {identity_of(process.pid): "run", identity_of(lives.pid): "another"}
+    ends.keep(wanted)
+    process.kill()
+    until(lambda: "run" in told.ends, what="the end")
+    process.wait()
+    ends.keep(wanted)
+    ends.keep({(process.pid, 1): "gone before", **wanted})
+    ends.keep({(process.pid, 1): "gone before", **wanted})
+    assert told.ends["run"][1] == signal.SIGKILL
+    assert told.count == 2
+
+
+def test_an_end_that_is_just_being_told_is_not_told_as_one_of_which_nothing_is_known(begin: Begin, until):
+    told: list[int | None] = []
+    go_on = threading.Event()
+
+    def tell(key: str, identity: Identity, status: int | None) -> None:
+        told.append(status)
+        go_on.wait(60)
+
+    ends = Ends(tell)
+    process = begin("input()")
+    wanted = {identity_of(process.pid): "run"}
+    ends.keep(wanted)
+    process.kill()
+    until(lambda: told, what="the end with which the thread is busy")
+    process.wait()
+    ends.keep(wanted)
+    go_on.set()
+    ends.close()
+    ends._thread.join(30)
+    assert told == [signal.SIGKILL]
+
+
 def test_many_ends_at_once_are_all_told(told: Told, ends: Ends, begin: Begin, until):
     processes = [begin("input()") for _ in range(12)]
     ends.keep({identity_of(one.pid): str(number) for number, one in enumerate(processes)})
