@@ -49,6 +49,7 @@ class LogHunter:
     def __init__(self, post: Callable[[Message], bool]) -> None:
         self._post = post
         self._wake = threading.Event()
+        self._lock = threading.Lock()
         self._closed = False
         self._wanted: tuple[str | None, int] = (None, 0)
         self._order: Order | None = None
@@ -71,12 +72,14 @@ class LogHunter:
 
     def show(self, path: str | None, session: int) -> None:
         """Another file."""
-        self._wanted, self._order, self._is_survey_asked = (path, session), None, False
+        with self._lock:
+            self._wanted, self._order, self._is_survey_asked = (path, session), None, False
         self._wake.set()
 
     def look(self, order: Order) -> None:
         """Look for that; what was looked for before is given up."""
-        self._order = order
+        with self._lock:
+            self._order = order
         self._wake.set()
 
     def count(self, query: Query | None) -> None:
@@ -91,7 +94,8 @@ class LogHunter:
 
     def stop(self) -> None:
         """Give up what is looked for."""
-        self._order = None
+        with self._lock:
+            self._order = None
 
     # The thread
 
@@ -112,7 +116,8 @@ class LogHunter:
         from lavender_tui.logs.pager import Pager
         from lavender_tui.logs.survey import Survey
 
-        path, session = self._wanted
+        with self._lock:
+            (path, session), order = self._wanted, self._order
         if session != self._session:
             self._let_go()
             self._session = session
@@ -122,7 +127,6 @@ class LogHunter:
                 self._grew_at, self._is_open_ended = time.monotonic() - _age(path), True
         if self._pager is None:
             return False
-        order = self._order
         if order is not None:
             if order.reason_of_end:
                 self._seek_reason(order)
@@ -150,8 +154,7 @@ class LogHunter:
             is_cancelled=lambda: self._order is not order or self._closed or self._wanted[1] != self._session,
             progress=lambda done, total: self._tell_progress(order, done / max(1, total)),
         )
-        if self._order is order:
-            self._order = None
+        self._has_done(order)
         if found is None:
             self._post(LogSought(self._session, order.number, 1.0, is_over=True))
             return
@@ -168,13 +171,11 @@ class LogHunter:
         assert pager is not None
         end = -(-pager.size // PAGE) * PAGE
         reason = last_reason(Errors(pager).between(max(0, end - _END_BYTES), end), order.exception)
-        if self._order is not order:
-            return
         if reason is None:
-            self._order = replace(order, origin=pager.size, forward=False)
-            self._seek(self._order)
-        else:
-            self._order = None
+            back = replace(order, origin=pager.size, forward=False)
+            if self._has_done(order, then=back):
+                self._seek(back)
+        elif self._has_done(order):
             line = self._line_of(reason.last_line)
             self._post(LogFound(self._session, order.number, reason.start, False, reason, line))
 
@@ -186,9 +187,17 @@ class LogHunter:
                 return
             survey.go_on()
             self._tell_progress(order, survey.at / max(1, pager.size))
-        self._order = None
+        self._has_done(order)
         self._tell_survey()
         self._post(LogFound(self._session, order.number, found, False, line=line))
+
+    def _has_done(self, order: Order, then: Order | None = None) -> bool:
+        """It is looked for no longer; False where somebody looks for something else by now, which stays."""
+        with self._lock:
+            if self._order is not order:
+                return False
+            self._order = then
+            return True
 
     def _tell_progress(self, order: Order, done: float) -> None:
         if time.monotonic() - self._told_at >= _TOLD_SECONDS:

@@ -31,6 +31,7 @@ class LogReader:
         self._run_dir = run_dir
         self._post = post
         self._wake = threading.Event()
+        self._lock = threading.Lock()
         self._closed = False
         self._wanted: tuple[str | None, int] = (None, 0)
         self._requests: deque[tuple[int, str, int]] = deque()
@@ -48,8 +49,9 @@ class LogReader:
 
     def show(self, path: str | None, session: int) -> None:
         """That file from now on; its tail comes first."""
-        self._requests.clear()
-        self._wanted = (path, session)
+        with self._lock:
+            self._requests.clear()
+            self._wanted = (path, session)
         self._wake.set()
 
     def ask(self, session: int, what: str, where: int = 0) -> None:
@@ -90,11 +92,18 @@ class LogReader:
                 self._open(path)
         if self._pager is None:
             return
-        while self._requests and not self._closed:
-            asked_by, what, where = self._requests.popleft()
-            if asked_by == self._session:
-                self._answer(what, where)
+        while (request := self._next()) is not None:
+            self._answer(*request)
         self._look()
+
+    def _next(self) -> tuple[str, int] | None:
+        """What is asked of this file. What is asked of another one, wanted meanwhile, waits until that is open."""
+        with self._lock:
+            while self._requests and not self._closed and self._wanted[1] == self._session:
+                asked_by, what, where = self._requests.popleft()
+                if asked_by == self._session:
+                    return what, where
+        return None
 
     def _open(self, path: str) -> None:
         from lavender_tui.logs.pager import Pager
