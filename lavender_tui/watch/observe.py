@@ -203,7 +203,8 @@ class Watcher:
         )
         self._agenda.schedule([*moved, *restless])
         self._events.check()
-        self._keep_watches()
+        if moved:  # one of them may be another directory of the same name; each walk asks all
+            self._keep_watches()
 
     def _attend(self) -> None:
         """Ask the directories in which files are being made: a rename's event may come half a second late."""

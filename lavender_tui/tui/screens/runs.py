@@ -38,6 +38,8 @@ LOOKING_SECONDS = 0.3  # without an answer until it is said that one looks
 _FEW = 64  # changed runs in one snapshot
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _OF_A_RUN = ("resume", "resume_now", "log", "next_error", "copy_of_run", "open")
+_ALIVE = {RunState.RUNNING, RunState.STALLED}
+_RESTING_TICKS = 5  # seconds from one look at the ages to the next, where nothing lives
 _BARS = 6  # lines of the bars, the titles and some air
 _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
 
@@ -54,6 +56,7 @@ class RunsScreen(ListView, Screen[None]):
         super().__init__()
         self._mode = ""
         self._census = Census()
+        self._ticks = 0
         self._matching: Sequence[tuple[RunState, int]] = ()  # of the rows that a filter leaves
         self._notes: tuple[str, ...] = ()
         self._sequence = 0  # of the snapshot that is shown
@@ -254,13 +257,22 @@ class RunsScreen(ListView, Screen[None]):
 
     def _tick(self) -> None:
         """Ages grow: what reads differently is repainted, nothing else."""
-        if self.is_current:
+        if not self.is_current:
+            return
+        self.query_one(TopBar).tick()
+        self._ticks += 1
+        if self._ticks % _RESTING_TICKS == 0 or self._is_moving():
             self.query_one(RunTable).recheck()
             self.query_one(RunPane).tick()
-            self.query_one(TopBar).tick()
+
+    def _is_moving(self) -> bool:
+        """Does anything count seconds? Where nothing lives, and nobody keeps what is shown alive, ages are minutes."""
+        states = {state for state, _ in self._census.counts}
+        return bool(states & _ALIVE) or (self.cursor_run is not None and self.cursor_run.keeper is not None)
 
     def on_screen_resume(self) -> None:
         if self.is_mounted:
+            self._ticks = -1  # what was covered shows its age at once
             self._tick()
 
     def on_unmount(self) -> None:
