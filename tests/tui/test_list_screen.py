@@ -46,6 +46,13 @@ async def test_every_run_is_listed_with_its_state(play: Play, root: Path, size: 
         assert max(map(len, lines)) <= size[0]
 
 
+async def test_ages_grow_where_nothing_lives_and_nothing_is_written(play: Play, tmp_path: Path) -> None:
+    root = tmp_path / "checkpoints"
+    runs.save(root / "run-2026-03-01_00-00-00", 1, age_seconds=112.0)
+    async with play(root) as pilot:
+        await until_shown(pilot, "2 min ago", seconds=60)
+
+
 async def test_small_screens_drop_columns_and_cut_no_title(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         head = next(line for line in lines_of(pilot.app) if "STATE" in line)
