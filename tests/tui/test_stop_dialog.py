@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from lavender_tui.launch.requests import read_request
 from lavender_tui.model.ending import StopAt
 from lavender_tui.model.plan import Launch
 from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.screens.run import RunScreen
 from lavender_tui.tui.screens.stop import StopBox
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
@@ -246,3 +248,32 @@ async def test_a_full_disk_is_a_question_of_its_own(play: Play, train: Train, mo
         await until(pilot, lambda: "got 15" in (run_dir / "train.log").read_text(), "SIGTERM")
         said = "could not be recorded (No space left on device): it will look like a failure"
         await until(pilot, lambda: any(said in one.words for one in pilot.app.announcements), "what it costs")
+
+
+async def test_how_a_stop_went_is_told_though_the_page_it_was_asked_on_was_left(
+    play: Play, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lavender_tui.launch import stop_order
+
+    is_left = threading.Event()
+
+    def full_at_last(*_: object) -> None:
+        assert is_left.wait(60)
+        raise OSError(28, "No space left on device")
+
+    run_dir = train("deaf")
+    monkeypatch.setattr(stop_order, "write_stop", full_at_last)
+    async with play(run_dir.parent, size=SMALL, grace_seconds=1) as pilot:
+        await until(pilot, lambda: pilot.app.screen.cursor_run.is_alive, "the process")
+        await press(pilot, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen), "its page")
+        page = pilot.app.screen
+        await box(pilot)
+        await press(pilot, "y")
+        await until(pilot, lambda: pilot.app.screen is page, "the box closed")
+        await press(pilot, "escape")
+        await until(pilot, lambda: not page.is_attached, "the page left")
+        is_left.set()
+        await until_shown(pilot, "Stop it all the same?")
+        await press(pilot, "enter")
+    assert "got" not in (run_dir / "train.log").read_text()

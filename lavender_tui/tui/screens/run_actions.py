@@ -15,7 +15,7 @@ from textual.worker import Worker, WorkerState
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.text import clean, one_line
-from lavender_tui.tui.screens.stop_actions import StopActions, why_not_stopped
+from lavender_tui.tui.screens.stop_actions import StopActions, tell_or_hand_over, why_not_stopped
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
@@ -146,9 +146,7 @@ class RunActions(StopActions, inherit_bindings=False):
             ended = ResumeEnded(path, error=str(error), may_repeat=not again)
         except (LavenderError, OSError) as error:
             ended = ResumeEnded(path, error=in_words(error))
-        # Its page may have been left meanwhile: whoever is there now tells it.
-        others = (one for one in reversed(self.app.screen_stack) if isinstance(one, RunActions))
-        (self if self.is_attached else next(others, self)).post_message(ended)
+        tell_or_hand_over(self, self.app, ended, RunActions)
 
     def on_resume_ended(self, message: ResumeEnded) -> None:
         from lavender_tui.tui.screens.ask import Ask

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import work
+from textual.app import App
+from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
@@ -73,21 +75,23 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
 
     def _stop(self, run: Run, order: StopOrder) -> None:
         """In a thread that nobody waits for: leaving the app changes nothing where a supervisor sees to the end."""
-        threading.Thread(target=self._stop_and_wait, args=(run, order), name="lavender-stop", daemon=True).start()
+        work = (self.lavender, run, order)
+        threading.Thread(target=self._stop_and_wait, args=work, name="lavender-stop", daemon=True).start()
 
-    def _stop_and_wait(self, run: Run, order: StopOrder) -> None:
+    def _stop_and_wait(self, app: LavenderApp, run: Run, order: StopOrder) -> None:
         from lavender_tui.launch.stop_order import CannotRecord
         from lavender_tui.tui.messages import StopEnded
 
         try:
             outcome = _carry_out(run, order)
         except CannotRecord as error:
-            self.post_message(StopEnded(run.key, error.what, is_error=True, may_go_on=order))
+            ended = StopEnded(run.key, error.what, is_error=True, may_go_on=order)
         except (LavenderError, OSError) as error:
-            self.post_message(StopEnded(run.key, str(error), is_error=True))
+            ended = StopEnded(run.key, str(error), is_error=True)
         else:
             shows_itself = outcome.has_ended and outcome.supervised and outcome.unrecorded is None
-            self.post_message(StopEnded(run.key, "" if shows_itself else outcome.words, is_error=not outcome.has_ended))
+            ended = StopEnded(run.key, "" if shows_itself else outcome.words, is_error=not outcome.has_ended)
+        tell_or_hand_over(self, app, ended, StopActions)
 
     @work(thread=True, group="stop", exit_on_error=False)
     def _request(self, run: Run, answer: str) -> None:
@@ -102,9 +106,10 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             else:
                 words = "withdrawn: it goes on" if withdraw(run.path) else why_nothing_to_withdraw(run.path)
         except (LavenderError, OSError) as error:
-            self.post_message(StopEnded(run.key, str(error), is_error=True))
+            ended = StopEnded(run.key, str(error), is_error=True)
         else:
-            self.post_message(StopEnded(run.key, words))
+            ended = StopEnded(run.key, words)
+        tell_or_hand_over(self, self.app, ended, StopActions)
 
     def on_stop_ended(self, message: StopEnded) -> None:
         from lavender_tui.tui.screens.ask import Ask
@@ -126,6 +131,13 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             self._stop(run, replace(order, unrecorded=True))
         else:
             self.notify("It goes on", title="Not stopped", markup=False)
+
+
+def tell_or_hand_over(asker: Screen[Any], app: App[Any], answer: Message, kind: type[Screen[Any]]) -> None:
+    """From a thread: the screen that asked may have been left meanwhile. Another of its kind tells it then."""
+    if not (asker.is_attached and asker.post_message(answer)):
+        others = (one for one in reversed(app.screen_stack) if isinstance(one, kind))
+        next(others, asker).post_message(answer)
 
 
 def why_not_stopped(run: Run) -> str:
