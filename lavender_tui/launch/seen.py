@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -159,10 +160,16 @@ def write(seen: Seen) -> None:
 
 
 def _drop_oldest(where: str) -> None:
+    """Another program may be at it as well."""
+    files = []
     with os.scandir(where) as entries:
-        files = sorted((entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.name.endswith(".json"))
-    for _, path in files[: max(0, len(files) - MOST_FILES + 1)]:
-        os.unlink(path)
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.name.endswith(".json"):
+                    files.append((entry.stat().st_mtime_ns, entry.path))
+    for _, path in sorted(files)[: max(0, len(files) - MOST_FILES + 1)]:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _seen(document: dict[str, Any]) -> Seen | None:
@@ -232,9 +239,11 @@ class Memory:
         self._names: frozenset[str] | None = None
 
     def of(self, run_dir: str) -> Seen | None:
-        if run_dir not in self._held:
-            self._held[run_dir] = read(run_dir) if self._may_hold(run_dir) else None
-        return self._held[run_dir]
+        try:
+            return self._held[run_dir]
+        except KeyError:
+            found = read(run_dir) if self._may_hold(run_dir) else None
+            return self._held.setdefault(run_dir, found)  # what another thread has noted meanwhile is newer
 
     def keep(self, run_dir: str, seen: Seen) -> None:
         """What was found out of a process while it lived. How it, or a rank of it, was seen to end meanwhile stays.
@@ -260,11 +269,15 @@ class Memory:
             write(seen)
 
     def ended(self, run_dir: str, leader: ProcessId, ended_at: float, status: int | None) -> None:
-        """The process was seen to end; one that isn't the remembered leader says nothing. Raises OSError."""
+        """The process was seen to end; one that isn't the remembered leader says nothing. Raises OSError.
+
+        When, says who saw it first; how, who could tell.
+        """
         with self._lock:
             seen = self.of(run_dir)
-            if seen is not None and seen.leader == leader and seen.ended_at is None:
-                self._put(run_dir, replace(seen, ended_at=ended_at, status=status))
+            if seen is not None and seen.leader == leader and seen.status is None:
+                first = ended_at if seen.ended_at is None else seen.ended_at
+                self._put(run_dir, replace(seen, ended_at=first, status=status))
 
     def end_of(self, run_dir: str, launch: LaunchRecord | None) -> EndFacts | None:
         """How the run was seen to end; of one with a record, how the very process ended that this names."""

@@ -155,6 +155,29 @@ def test_what_was_found_out_before_it_ended_does_not_bring_it_back(run: str, is_
     )
 
 
+def test_how_it_ended_is_taken_from_whoever_can_tell_though_another_saw_it_gone_before(run: str):
+    memories = Memory()
+    memories.keep(run, seen_of(run))
+    memories.ended(run, LEADER, 1.8e9, None)
+    memories.ended(run, LEADER, 1.8e9 + 1, signal.SIGKILL)
+    assert memories.of(run) == memory.read(run) == seen_of(run, ended_at=1.8e9, status=signal.SIGKILL)
+
+
+def test_an_end_that_is_noted_while_the_file_is_read_for_another_stays(run: str, monkeypatch: pytest.MonkeyPatch):
+    memory.write(seen_of(run))
+    memories, read = Memory(), memory.read
+
+    def slowly(run_dir: str) -> Seen | None:
+        monkeypatch.setattr(memory, "read", read)
+        found = read(run_dir)
+        memories.ended(run, LEADER, 1.8e9, 0)  # as the thread of the handles does
+        return found
+
+    monkeypatch.setattr(memory, "read", slowly)
+    assert memories.of(run) == seen_of(run, ended_at=1.8e9, status=0)
+    assert memories.of(run) == memory.read(run)
+
+
 def test_another_start_has_an_end_of_its_own(run: str):
     memories, next_one = Memory(), replace(LEADER, start_ticks=LEADER.start_ticks + 100)
     memories.keep(run, seen_of(run))
@@ -172,6 +195,13 @@ def test_the_oldest_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         os.utime(memory.path_of(str(path)), (number + 1, number + 1))
     left = [number for number in range(5) if memory.read(str(tmp_path / f"run-{number}")) is not None]
     assert left == [2, 3, 4]
+
+
+def test_what_another_program_has_dropped_meanwhile_is_no_error(run: str):
+    os.makedirs(memory.directory())
+    os.symlink("gone", os.path.join(memory.directory(), "listed-and-gone.json"))
+    memory.write(seen_of(run))
+    assert memory.read(run) == seen_of(run)
 
 
 def test_a_state_directory_that_cannot_be_written_is_an_error_and_what_was_seen_is_held(
