@@ -167,9 +167,9 @@ def test_bombs_are_refused(kind: str) -> None:
 
 def test_a_deadline_holds() -> None:
     start = time.perf_counter()
-    with pytest.raises(OverLimit, match=r"longer than 0\.05 s"):
-        run(b"\x80\x02" + b"N0" * 1_400_000 + b"N.", Limits(deadline_seconds=0.05))
-    assert time.perf_counter() - start < 2
+    with pytest.raises(OverLimit, match=r"longer than 0\.001 s"):
+        run(b"\x80\x02" + b"N0" * 1_400_000 + b"N.", Limits(deadline_seconds=0.001))
+    assert time.perf_counter() - start < 10
 
 
 def test_wide_texts_count_together() -> None:

@@ -72,7 +72,7 @@ def test_one_with_our_manager_saves_and_ends(
     (run,) = root.glob("run-*")
     assert listed(str(run))["state"] == "running"
     done = lavender("stop", str(run))
-    assert (done.returncode, process.wait(10)) == (0, 0), done.stderr
+    assert (done.returncode, process.wait(30)) == (0, 0), done.stderr
     assert "saved and ended " in done.stderr
     ended = listed(str(run))
     assert (ended["state"], ended["save_count"]) == ("stopped", 1)

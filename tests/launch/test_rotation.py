@@ -242,12 +242,13 @@ def test_a_follower_sees_a_shorter_file_and_goes_on(tmp_path: Path, until: Calla
 def test_the_heartbeat_is_the_time_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = os.open(tmp_path / "launch.lock", os.O_CREAT | os.O_RDWR)
     os.utime(lock, (1, 1))
+    now = [1000.0]
+    monkeypatch.setattr(upkeep.time, "monotonic", lambda: now[0])
     tended = upkeep.Upkeep(str(tmp_path), lock, 0)
-    assert 9 < tended.seconds_left() <= 10 and not tended.tend() and os.fstat(lock).st_mtime == 1
-    later = time.monotonic() + 11
-    monkeypatch.setattr(upkeep.time, "monotonic", lambda: later)
+    assert tended.seconds_left() == 10 and not tended.tend() and os.fstat(lock).st_mtime == 1
+    now[0] += 11
     assert tended.seconds_left() == 0 and tended.tend()
-    assert abs(os.fstat(lock).st_mtime - time.time()) < 5 and tended.seconds_left() == 10
+    assert abs(os.fstat(lock).st_mtime - time.time()) < 60 and tended.seconds_left() == 10
     os.close(lock)
 
 

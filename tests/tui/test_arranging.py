@@ -142,11 +142,11 @@ def test_of_many_questions_only_the_newest_is_answered(asked: tuple[Arranger, qu
     arranger, posted = asked
     runs = many()
     assert arranger.ask(runs, View(sorting=gate.sorting())) is None
-    assert gate.is_reached.wait(10)
+    assert gate.is_reached.wait(30)
     for query in ("r", "ru", "run"):
         assert arranger.ask(runs, View(query=query)) is None
     gate.open()
-    answer = posted.get(timeout=10)
+    answer = posted.get(timeout=30)
     assert isinstance(answer, Arranged) and answer.arrangement.view.query == "run"
     assert arranger.takes(answer.arrangement.sequence) and not arranger.is_busy
     assert not arranger.takes(answer.arrangement.sequence), "each is taken once"
@@ -157,7 +157,7 @@ def test_an_answer_that_a_newer_question_overtook_is_late(asked: tuple[Arranger,
     arranger, posted = asked
     runs = many()
     arranger.ask(runs, View())
-    old = posted.get(timeout=10).arrangement
+    old = posted.get(timeout=30).arrangement
     arranger.ask(runs, View(query="run"))
     assert not arranger.takes(old.sequence) and arranger.is_busy
     few = arranger.ask(runs[:3], View(query="run"))
@@ -172,11 +172,11 @@ def test_runs_that_change_all_the_time_do_not_put_off_their_order(
     arranger, posted = asked
     runs, view = many(), View(sorting=gate.sorting())
     arranger.ask(runs, view)
-    assert gate.is_reached.wait(10)
+    assert gate.is_reached.wait(30)
     changed = (replace(runs[0], world_size=MANY + 1), *runs[1:])
     arranger.ask(changed, view)
     gate.open()
-    first, second = (posted.get(timeout=10).arrangement for _ in range(2))
+    first, second = (posted.get(timeout=30).arrangement for _ in range(2))
     assert first.rows[-1].run is runs[0] and arranger.takes(first.sequence) and arranger.is_busy
     assert second.rows[-1].run is changed[0] and arranger.takes(second.sequence) and not arranger.is_busy
 
@@ -185,21 +185,21 @@ def test_an_order_that_fails_is_told_and_the_next_one_comes(asked: tuple[Arrange
     arranger, posted = asked
     runs = many()
     arranger.ask(runs, View(sorting=Sorting("odd", "name", lambda one: [1, "a"][runs.index(one) % 2])))
-    failed = posted.get(timeout=10)
+    failed = posted.get(timeout=30)
     assert isinstance(failed, ArrangingFailed) and "TypeError" in failed.reason and arranger.takes(failed.sequence)
     arranger.ask(runs, View())
-    assert len(posted.get(timeout=10).arrangement.rows) == MANY
+    assert len(posted.get(timeout=30).arrangement.rows) == MANY
 
 
 def test_closed_in_the_middle_it_posts_nothing_and_its_thread_ends(gate: Gate) -> None:
     posted: queue.Queue[Any] = queue.Queue()
     arranger = Arranger(posted.put)
     arranger.ask(many(), View(sorting=gate.sorting()))
-    assert gate.is_reached.wait(10)
+    assert gate.is_reached.wait(30)
     arranger.close()
     gate.open()
     assert arranger._thread is not None
-    arranger._thread.join(10)
+    arranger._thread.join(30)
     assert not arranger._thread.is_alive() and posted.empty()
 
 

@@ -289,7 +289,7 @@ async def test_clicks_on_rows_titles_and_tabs(play: Play, playground: Path) -> N
         table = pilot.app.screen.query_one(RunTable)
         row = next(y for y, line in enumerate(lines_of(pilot.app)) if FAILED in line)
         await pilot.click(None, offset=(8, row))
-        assert table.cursor_key == str(playground / FAILED)
+        await until(pilot, lambda: table.cursor_key == str(playground / FAILED), "the cursor on it")
         top = next(y for y, line in enumerate(lines_of(pilot.app)) if "RUN ↓" in line)
         title = lines_of(pilot.app)[top].index("LOSS")
         await pilot.click(None, offset=(title + 1, top))

@@ -106,7 +106,7 @@ def test_sigterm_gives_the_terminal_back(terminal: Callable[..., Terminal]) -> N
     app = terminal()
     app.written = b""
     os.kill(app.pid, signal.SIGTERM)
-    assert app.wait(10) == 128 + signal.SIGTERM
+    assert app.wait(30) == 128 + signal.SIGTERM
     app.read(0.2)
     for code in (b"?1049l", b"?1000l", b"?25h"):
         assert code in app.written
@@ -116,9 +116,9 @@ def test_sigterm_gives_the_terminal_back(terminal: Callable[..., Terminal]) -> N
 def test_a_dropped_connection_ends_it(terminal: Callable[..., Terminal]) -> None:
     app = terminal()
     os.close(app.descriptor)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while os.waitpid(app.pid, os.WNOHANG) == (0, 0):
-        assert time.monotonic() < end, "still there 10 s after the hang-up"
+        assert time.monotonic() < end, "still there 30 s after the hang-up"
         time.sleep(0.05)
     app.pid = 0
 
@@ -126,15 +126,15 @@ def test_a_dropped_connection_ends_it(terminal: Callable[..., Terminal]) -> None
 def test_quit_is_immediate(terminal: Callable[..., Terminal]) -> None:
     app = terminal()
     os.write(app.descriptor, b"q")
-    assert app.wait(10) == 0
+    assert app.wait(30) == 0
 
 
 def test_nothing_happens_means_nearly_no_bytes(terminal: Callable[..., Terminal]) -> None:
     app = terminal()
     app.read_until_any("inotify", "polling")  # the watcher has looked, and tells news from now on
-    while len(app.read(1.0)) > 400:  # the first frames, and ages that still say seconds
-        pass
-    assert len(app.read(5.0)) < 5 * 200
+    end = time.monotonic() + 60  # the first frames, and ages that still say seconds
+    while len(app.read(5.0)) >= 5 * 200:
+        assert time.monotonic() < end, "it goes on writing"
 
 
 def _paste(app: Terminal, words: bytes) -> None:
@@ -164,7 +164,7 @@ def test_a_paste_presses_no_key(terminal: Callable[..., Terminal], root: Path) -
     os.write(app.descriptor, b"\x1b")
     app.read_until(b"finished")  # all of them again; before that the two would be one key
     os.write(app.descriptor, b"q")
-    assert app.wait(10) == 0
+    assert app.wait(30) == 0
 
 
 def test_a_terminal_that_shrinks_to_nothing_and_grows(terminal: Callable[..., Terminal]) -> None:
@@ -174,7 +174,7 @@ def test_a_terminal_that_shrinks_to_nothing_and_grows(terminal: Callable[..., Te
         app.read(0.3)
     app.read_until(b"SAVES")
     os.write(app.descriptor, b"q")
-    assert app.wait(10) == 0 and b"Traceback" not in app.written
+    assert app.wait(30) == 0 and b"Traceback" not in app.written
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_plain_terminals(terminal: Callable[..., Terminal], env: dict[str, str])
     app.read_until(b"failed")
     assert b"Traceback" not in app.written
     os.write(app.descriptor, b"q")
-    assert app.wait(10) == 0
+    assert app.wait(30) == 0
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -233,7 +233,7 @@ async def main():
         for key in ("enter", "escape", "l", "escape", "question_mark", "escape", "r"):
             await pilot.press(key)
             await pilot.pause(0.2)
-        while app.screen._is_waiting:
+        while getattr(app.screen, "_is_waiting", True):
             await pilot.pause(0.05)
 
 asyncio.run(main())

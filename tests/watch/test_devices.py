@@ -100,8 +100,8 @@ def test_a_driver_that_hangs_is_given_up_and_not_asked_again_at_once(
     begun = time.monotonic()
     assert devices._ask(0.05) is None
     asked = driver.asking
-    assert devices._ask(5.0) is None and driver.asking is asked
-    assert time.monotonic() - begun < 4
+    assert devices._ask(120.0) is None and driver.asking is asked
+    assert time.monotonic() - begun < 60
     release.set()
     asked.join()
 

@@ -155,7 +155,7 @@ def test_the_heartbeat_of_its_supervisor_is_a_sign_of_life_and_no_more(tmp_path:
         RunState.IDLE,
         "on gpu-07: last sign less than 10 s ago (heartbeat); whether it lives can't be seen from here",
     )
-    age(run / LOCK, 45)
+    age(run / LOCK, 41)
     assert state(tmp_path)[1].endswith("(last sign: heartbeat, 40 s ago)")
     assert seen_by_scan(tmp_path).last_activity_at < time.time() - 3000  # a heartbeat is no activity
 

@@ -16,7 +16,7 @@ from lavender_tui.launch.identity import process_stat, start_ticks
 from lavender_tui.launch.seen import end_of_status
 from lavender_tui.watch.ends import Ends, Identity
 
-SECONDS = 2.0  # a run that is killed shows so within that time; on a quiet machine it takes milliseconds
+SECONDS = 20.0  # milliseconds on a quiet machine; nothing here is asked again, so that it comes at once or never
 
 
 class Told:

@@ -106,7 +106,7 @@ def test_it_saves_and_ends_and_the_journal_says_who_stopped_it(run: Path, start:
     )  # fmt: skip
     outcome = stop_by_hand(str(run), StopOrder(who="ann@gpu-03", grace=20), shown=alive.processes)
     assert outcome.how == "ended" and outcome.words.startswith("saved and ended ")
-    assert shell.wait(10) == 0
+    assert shell.wait(30) == 0
     assert contents(run) - before == {"pretrain-09-31-00-0004.pt"}, "nothing of ours is in a directory that isn't"
     stopped = scan([str(run.parent)])[0]
     assert stopped.state is RunState.STOPPED
@@ -124,7 +124,7 @@ def test_a_new_start_in_the_same_directory_was_not_stopped(run: Path, start: Sta
     assert (alive.state, alive.is_stopping) == (RunState.RUNNING, False)
     (pid,) = found(run)
     os.kill(pid, signal.SIGKILL)
-    second.wait(10)
+    second.wait(30)
     os.utime(run / "metrics.jsonl", (time.time() + 60, time.time() + 60))
     until(lambda: scan([str(run.parent)], now=time.time() + 60)[0].state is not RunState.STOPPED, what="its own end")
 
@@ -144,7 +144,7 @@ def test_what_it_started_ends_with_it(run: Path, start: Start, nothing_survives,
     shell = start(run, "stubborn", "writes", "child")
     until(lambda: len(judge(str(run)).members) == 2, what="the child")
     outcome = stop_by_hand(str(run), StopOrder(how=how, grace=0.3))
-    assert (outcome.how, shell.wait(10)) == ("killed", 128 + signal.SIGKILL)
+    assert (outcome.how, shell.wait(30)) == ("killed", 128 + signal.SIGKILL)
     assert nothing_survives() == []
     (asked, ended) = journal.read(str(run.parent), str(run))
     assert (asked.what, asked.facts["how"]) == ("stop asked", how)
@@ -174,7 +174,7 @@ def test_who_does_not_catch_the_signal_is_said_to_end_at_once(run: Path, start: 
     assert "does not catch it" in judged.heard_by and judged.is_sure
     outcome = stop_by_hand(str(run), StopOrder(grace=20))
     assert outcome.words.endswith("without a new checkpoint in its directory")
-    assert shell.wait(10) == 128 + signal.SIGTERM
+    assert shell.wait(30) == 128 + signal.SIGTERM
 
 
 def test_what_was_seen_to_write_there_once_is_proved(run: Path, start: Start) -> None:
@@ -220,9 +220,9 @@ def test_an_evaluation_is_not_taken_for_the_training(run: Path, start: Start, tm
         shell = start(run, "saves", "writes")
         assert [str(evaluation.pid) in words for words in judge(str(run)).left_alone] == [True]
         assert stop_by_hand(str(run), StopOrder(grace=20)).how == "ended"
-        assert (shell.wait(10), evaluation.poll()) == (0, None)
+        assert (shell.wait(30), evaluation.poll()) == (0, None)
         evaluation.stdin.close()
-        assert evaluation.wait(10) == 0
+        assert evaluation.wait(30) == 0
 
 
 # Reads the newest checkpoint and computes with it until its input ends, then it may write what it found.

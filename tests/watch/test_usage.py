@@ -113,6 +113,7 @@ def test_ten_processes_cost_less_than_a_two_hundredth_of_a_processor(live):
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="this machine has the NVIDIA driver")
 def test_without_the_drivers_library_that_is_said_and_not_asked_again_at_once(live, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(devices, "_monitor", devices._Monitor())
+    monkeypatch.setattr(devices, "ANSWER_SECONDS", 60.0)  # a busy machine imports slowly
     told = devices_in_use()
     assert (told.devices, told.why) == ((), "no NVIDIA GPU (driver library not found)")
     asked = devices._monitor.asking
@@ -130,9 +131,10 @@ def test_a_driver_that_hangs_costs_its_time_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(devices, "_look", release.wait)
     monkeypatch.setattr(devices, "ANSWER_SECONDS", 0.05)
     assert devices_in_use().why == "the NVIDIA driver doesn't answer"
+    monkeypatch.setattr(devices, "ANSWER_SECONDS", 120.0)
     begun = time.monotonic()
     assert devices_in_use().why == "the NVIDIA driver doesn't answer"
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 60
     release.set()
 
 
