@@ -110,6 +110,7 @@ class _Keeper:
     begun_at: float = field(default_factory=time.time)
     took_over: bool = False
     told: str = ""
+    stopped: str = ""  # the run to which a stop was passed on
 
     def run(self) -> int:
         self.begin()
@@ -216,6 +217,18 @@ class _Keeper:
             self.tell(f"{self.name} isn't resumed: {clean(who, 80)} asked that it be left alone")
             raise _Left(STOPPED)
 
+    def pass_on_a_stop(self) -> None:
+        """Who saw nothing run may have asked while it was being started, or a moment after: what runs now is meant."""
+        who = self.post.told_to_leave()
+        if who is None or self.stopped == self.run_dir:
+            return
+        try:
+            stop(self.run_dir, StopOrder(who=who, wait=False))
+        except (LavenderError, OSError) as error:
+            self.tell(f"{clean(who, 80)} asked that {self.name} be left alone, and it can't be stopped: {error}")
+        else:
+            self.stopped = self.run_dir
+
     def newest(self) -> str:
         """The run, or what somebody else started after its end, though that may have ended, too, by now."""
         ended = read_exit(self.run_dir)
@@ -237,6 +250,7 @@ class _Keeper:
             elif alive := living.recorded(record):
                 self.seen_alive = True
                 self.settle()
+                self.pass_on_a_stop()
                 self.alarm.sleep(HEARTBEAT_SECONDS, until_ended=alive[:1])
                 self.count_progress()
             elif not self.end_what_is_left(record):
@@ -397,10 +411,7 @@ class _Keeper:
         except (LavenderError, OSError) as error:
             return f"it could not be started ({error})"
         self.on_started(launched.run_dir)
-        who = self.post.told_to_leave()
         self.follow(launched.run_dir, f"resumed {search.why}")
-        if who is not None:  # asked in the very instant of the start
-            stop(launched.run_dir, StopOrder(who=who, wait=False))
         return None
 
     def give_way(self, error: AlreadyRunning, proposal: Proposal) -> None:

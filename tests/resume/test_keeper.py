@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from lavender_tui.launch import StopOrder, journal, keepers, stop
+from lavender_tui.launch.files import encode, write_atomically
 from lavender_tui.launch.identity import is_same_process, process_stat
-from lavender_tui.launch.record import read_launch, send_signal
+from lavender_tui.launch.record import read_launch, read_stop, send_signal
 from lavender_tui.resume import Options, Target, carry_out, propose
 from tests.resume.kept import Keep, fill_shelf
 from tests.resume.saves import save
@@ -200,6 +201,18 @@ def test_a_stop_while_it_waits_for_its_next_try_ends_the_keeping(kept: Keep) -> 
     assert told.returncode == 0 and f"its keeper (pid {keeper.pid} on " in told.stderr
     assert kept.ended(keeper) == 103 and len(kept.starts) == 1
     assert "asked that it be left alone" in kept.said()
+
+
+def test_a_stop_that_saw_nothing_run_ends_what_was_started_in_that_instant(kept: Keep) -> None:
+    """It wrote where nothing ran, and the keeper had looked there a moment before."""
+    run_dir = kept.start(1)
+    keeper = kept.supervise("--backoff", "0.1")
+    directory, name = keepers.place_of(run_dir)
+    write_atomically(os.path.join(directory, f"{name}.leave"), encode({"schema": keepers.SCHEMA, "who": "ann@gpu-03"}))
+    keeper.send_signal(signal.SIGUSR1)
+    assert kept.ended(keeper) == 103 and not kept.lives(run_dir) and len(kept.starts) == 1
+    stopped = read_stop(run_dir)
+    assert stopped is not None and stopped.who == "ann@gpu-03"
 
 
 @pytest.mark.long
