@@ -15,6 +15,7 @@ from typing import Any
 
 from lavender_tui.checkpoints.findings import Integrity, NonFinite, Problem
 from lavender_tui.model.checkpoint import FileFacts
+from lavender_tui.one_writer import one_writer
 
 _NAME, _FORMAT, _VERSION = "integrity.json", "lavender-integrity", 1
 _MOST_FILES = 500
@@ -45,9 +46,8 @@ def remember(facts: FileFacts, found: Integrity) -> Integrity:
             return found
         _known.pop(facts, None)
         _known[facts] = found
-        while len(_known) > _MOST_FILES:
-            del _known[next(iter(_known))]
         _write()
+        _drop_oldest()
         return found
 
 
@@ -76,15 +76,29 @@ def _read_once() -> None:
     if path in _read_from:
         return
     _read_from.append(path)
+    _read(path)
+
+
+def _read(path: str) -> None:
+    """What it holds counts as older than what is known."""
+    read: dict[FileFacts, Integrity] = {}
     try:
         with open(path, "rb") as file:
             raw = file.read(_MOST_BYTES + 1)
         document = json.loads(raw) if len(raw) <= _MOST_BYTES else {}
         if document["format"] == _FORMAT and document["version"] == _VERSION:
             for key, value in document["files"].items():
-                _known.setdefault(_facts(key), _finding(value))
+                read[_facts(key)] = _finding(value)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return  # a cache that can't be read is none
+        pass  # a cache that can't be read is none
+    known = {**read, **_known}
+    _known.clear()
+    _known.update(known)
+
+
+def _drop_oldest() -> None:
+    while len(_known) > _MOST_FILES:
+        del _known[next(iter(_known))]
 
 
 def _facts(key: str) -> FileFacts:
@@ -108,6 +122,25 @@ def _non_finite(value: list[Any]) -> NonFinite:
 
 
 def _write() -> None:
+    """What another program has found since the file was read stays in it."""
+    path = cache_path()
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with one_writer(path):
+            _read(path)
+            _drop_oldest()
+            with open(temporary, "w", encoding="ascii") as file:
+                file.write(_as_text())
+            os.replace(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            return
+
+
+def _as_text() -> str:
     files = {
         ":".join(str(one) for one in (facts.dev, facts.inode, facts.size_bytes, facts.mtime_ns, facts.ctime_ns)): {
             "container": found.container,
@@ -118,16 +151,4 @@ def _write() -> None:
         for facts, found in _known.items()
         if len(found.problems or ()) + len(found.non_finite or ()) <= _MOST_LINES
     }
-    text = json.dumps({"format": _FORMAT, "version": _VERSION, "files": files})
-    path = cache_path()
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            return
+    return json.dumps({"format": _FORMAT, "version": _VERSION, "files": files})

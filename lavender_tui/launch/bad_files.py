@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
 
 from lavender_tui.launch.files import encode, read_document, write_atomically
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.suspects import key_of
+from lavender_tui.one_writer import one_writer
 
 FORMAT, VERSION = "lavender-known-bad", 1
 MOST_REMEMBERED = 1_000
-LOCK_SECONDS = 5.0
 
 
 def memory_path() -> str:
@@ -39,7 +36,7 @@ def _replace(key: str, new: list[dict[str, Any]]) -> bool:
     place = memory_path()
     try:
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        with _locked(place):
+        with one_writer(place):
             entries = [one for one in _entries(place) if one["key"] != key] + new
             document = {"format": FORMAT, "version": VERSION, "files": entries[-MOST_REMEMBERED:]}
             write_atomically(place, encode(document), replace=True)
@@ -63,28 +60,3 @@ def _entries(place: str) -> list[dict[str, Any]]:
         for one in files
         if isinstance(one, dict) and isinstance(one.get("key"), str) and isinstance(one.get("reason"), str)
     ]
-
-
-@contextmanager
-def _locked(place: str) -> Iterator[None]:
-    """One writer at a time: what two find at once is remembered twice, not once. Never waits long."""
-    descriptor = os.open(os.path.dirname(place), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _lock(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    """Without it, as on a file system that has none, the last writer's word stands."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    with suppress(OSError):
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    return
-                time.sleep(0.01)

@@ -41,8 +41,10 @@ def load() -> dict[str, str]:
 def save(name: str, query: str) -> None:
     """Keep this one too, in the place of one of the same name. Raises OSError."""
     from lavender_tui.launch.record import write_atomically
+    from lavender_tui.one_writer import one_writer
 
-    document = {**load(), name[:80]: query[:LONGEST]}
     os.makedirs(os.path.dirname(path()), exist_ok=True)
-    newest = dict(list(document.items())[-MOST:])
-    write_atomically(path(), json.dumps(newest, indent=1, ensure_ascii=True).encode("ascii"), replace=True)
+    with one_writer(path()):
+        document = {**load(), name[:80]: query[:LONGEST]}
+        newest = dict(list(document.items())[-MOST:])
+        write_atomically(path(), json.dumps(newest, indent=1, ensure_ascii=True).encode("ascii"), replace=True)

@@ -300,6 +300,23 @@ def test_what_was_found_is_remembered_as_long_as_the_file_is_the_same(tmp_path: 
         assert verify(path).bytes_read
 
 
+def test_what_another_program_has_found_meanwhile_stays_remembered(tmp_path: Path, isolated_home: Path) -> None:
+    cache = isolated_home / "cache" / "lavender-tui" / "integrity.json"
+    directories = [tmp_path / name for name in ("others", "first", "second")]
+    for one in directories:
+        one.mkdir()
+    others, first, second = (aged(save(one, content())) for one in directories)
+    verify(others)
+    found_there = cache.read_text()
+    cache.unlink()
+    remembered.forget_all()
+    verify(first)
+    cache.write_text(found_there)
+    verify(second)
+    remembered.forget_all()
+    assert [verify(one).bytes_read for one in (others, second)] == [0, 0]
+
+
 def test_a_cache_that_cannot_be_written_is_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

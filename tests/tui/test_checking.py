@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import lavender_tui.resume
+from lavender_tui import one_writer
 from lavender_tui.launch import KILL, bad_files, stop
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.tui.question import Question
@@ -178,7 +179,7 @@ async def test_a_child_that_is_killed_in_the_middle_is_one_sentence(
 def test_one_that_holds_the_memory_of_bad_files_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    monkeypatch.setattr(bad_files, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(one_writer, "LOCK_SECONDS", 0.2)
     directory = os.path.dirname(bad_files.memory_path())
     os.makedirs(directory)
     held = os.open(directory, os.O_RDONLY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from lavender_tui.model.run import Run, RunState
+from lavender_tui.tui import views
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.feed import RunsChanged
 from lavender_tui.tui.listing import SORTINGS, ListRow, View
@@ -202,6 +204,15 @@ async def test_views_are_saved_and_gone_through(play: Play, root: Path, monkeypa
         await until(pilot, lambda: pilot.app.screen._views, "the views read")
         await press(pilot, "v")
         assert pilot.app.screen.view.query == "loss<1"
+
+
+def test_views_that_are_saved_at_once_are_all_there() -> None:
+    threads = [threading.Thread(target=views.save, args=(f"view {at}", f"loss<{at}")) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert views.load() == {f"view {at}": f"loss<{at}" for at in range(8)}
 
 
 async def test_columns_come_from_the_settings_in_their_order(play: Play, root: Path) -> None:
