@@ -196,7 +196,8 @@ class CheckpointManager:
         path, failed = self._save_if_possible(stage, {"epoch": epoch, "epochs": epochs, **extra}, stopped_by)
         if path is None and not failed:
             return None  # at the next boundary
-        self._signals.user = False
+        if user or not self._usr1_stops:  # one that means an end, and came while this was written, is yet to be heard
+            self._signals.user = False
         if stopped_by or self._ending_by:
             self._stop(stopped_by or self._ending_by or "", path)
         return path

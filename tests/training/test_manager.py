@@ -350,6 +350,25 @@ def test_sigusr1_saves(
     assert stops or manager.maybe_save("pretrain", epoch=1, epochs=1) is None
 
 
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_sigusr1_while_a_save_is_written_is_heard(manage: Manage, stops: bool) -> None:
+    """Where it only asks for a save, that one is it."""
+
+    class Scheduler:
+        def state_dict(self) -> dict[str, Any]:
+            if not manager.save_count:
+                manager._cadence.every_seconds = 1e9  # nothing else asks for the next one
+                os.kill(os.getpid(), signal.SIGUSR1)
+            return {}
+
+    manager = manage(usr1="stop" if stops else "go on", exit_on_stop=False, every_seconds=0)
+    manager.set_scheduler(Scheduler())
+    assert manager.maybe_save("pretrain", epoch=1, epochs=1) is not None and not manager.should_stop
+    path = manager.maybe_save("pretrain", epoch=1, epochs=1)
+    assert (path is not None) is manager.should_stop is stops
+    assert path is None or load(path)["stopped_by"] == "SIGUSR1"
+
+
 def test_a_handler_of_the_script_is_called_too_and_given_back(manage: Manage) -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
