@@ -21,6 +21,7 @@ from lavender_tui.model.run import EndFacts
 
 SCHEMA = 1
 MOST_FILES = 1000  # the oldest are dropped
+MOST_EARLY = 256  # processes, most of which never lead a run
 MOST_GONE = 64  # ranks of a run whose end is remembered: the first tell why
 
 
@@ -237,6 +238,7 @@ class Memory:
         self._lock = threading.RLock()
         self._held: dict[str, Seen | None] = {}
         self._names: frozenset[str] | None = None
+        self._early: dict[tuple[str, ProcessId], tuple[float, int | None]] = {}  # ends of what isn't remembered (yet)
 
     def of(self, run_dir: str) -> Seen | None:
         try:
@@ -261,6 +263,8 @@ class Memory:
                 end = next((one for one in known if one.ended_at is not None), seen)
                 gone = next((one.gone for one in known if one.gone), ())
                 seen = replace(seen, ended_at=end.ended_at, status=end.status, gone=gone)
+            if (early := self._early.pop((run_dir, seen.leader), None)) is not None and seen.status is None:
+                seen = replace(seen, ended_at=early[0], status=early[1])
             self._put(run_dir, seen)
 
     def _put(self, run_dir: str, seen: Seen) -> None:
@@ -271,11 +275,15 @@ class Memory:
     def ended(self, run_dir: str, leader: ProcessId, ended_at: float, status: int | None) -> None:
         """The process was seen to end; one that isn't the remembered leader says nothing. Raises OSError.
 
-        When, says who saw it first; how, who could tell.
+        When, says who saw it first; how, who could tell. One that is only just being looked at is remembered with it.
         """
         with self._lock:
             seen = self.of(run_dir)
-            if seen is not None and seen.leader == leader and seen.status is None:
+            if seen is None or seen.leader != leader:
+                if len(self._early) >= MOST_EARLY:
+                    self._early.clear()
+                self._early[run_dir, leader] = (ended_at, status)
+            elif seen.status is None:
                 first = ended_at if seen.ended_at is None else seen.ended_at
                 self._put(run_dir, replace(seen, ended_at=first, status=status))
 

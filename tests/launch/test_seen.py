@@ -163,6 +163,15 @@ def test_how_it_ended_is_taken_from_whoever_can_tell_though_another_saw_it_gone_
     assert memories.of(run) == memory.read(run) == seen_of(run, ended_at=1.8e9, status=signal.SIGKILL)
 
 
+def test_an_end_that_comes_before_what_was_found_out_is_remembered_with_it(run: str):
+    """A handle is held as soon as a process is found, and tells its end while the look at it is still under way."""
+    memories, other = Memory(), replace(LEADER, pid=4712)
+    memories.ended(run, other, 1.8e9 - 1, 0)
+    memories.ended(run, LEADER, 1.8e9, signal.SIGKILL)
+    memories.keep(run, seen_of(run))
+    assert memories.of(run) == memory.read(run) == seen_of(run, ended_at=1.8e9, status=signal.SIGKILL)
+
+
 def test_an_end_that_is_noted_while_the_file_is_read_for_another_stays(run: str, monkeypatch: pytest.MonkeyPatch):
     memory.write(seen_of(run))
     memories, read = Memory(), memory.read
