@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.dom import DOMNode
     from textual.driver import Driver
+    from textual.screen import Screen
 
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.tui.start import Hint, Leaving
@@ -196,6 +197,13 @@ class LavenderApp(Orderly, AnnouncingApp):
             show = getattr(screen, "show_snapshot", None)
             if show is not None and screen.is_mounted:
                 show(message.snapshot)
+            elif show is not None and not isinstance(screen, RunsScreen):  # which asks for it itself
+                screen.call_later(self._show_newest, screen, show)
+
+    def _show_newest(self, screen: Screen[object], show: Callable[[Snapshot | FirstLook | None], None]) -> None:
+        """To a page that was just being made when it came: of a run at rest there may be no other for hours."""
+        if isinstance(screen, Orderly) and not screen.is_in_pieces:
+            show(self.snapshot)
 
     def _painted(self) -> None:
         """The first rows are on the screen."""

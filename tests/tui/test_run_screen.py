@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from lavender_tui.launch import KILL, StopOrder, journal, start, stop
 from lavender_tui.launch.bad_files import remember
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.model.plan import Launch
+from lavender_tui.tui.feed import RunsChanged
 from lavender_tui.tui.screens.resume import ResumeScreen
+from lavender_tui.tui.screens.run import RunScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.screens.tree import TreeScreen
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
@@ -401,3 +404,13 @@ async def test_a_checkpoint_opens_as_a_tree_that_is_searched(play: Play, root: P
         assert pilot.app.clipboard == "optimizer_state_dict.state.0.exp_avg"
         await press(pilot, "escape", "escape")
         assert not isinstance(pilot.app.screen, TreeScreen)
+
+
+async def test_news_that_come_while_the_page_is_being_made_are_shown(play: Play, one_run: Path) -> None:
+    """At rest nothing else would come."""
+    async with play(one_run) as pilot:
+        run, snapshot = pilot.app.runs[0], pilot.app.snapshot
+        now = replace(snapshot, sequence=snapshot.sequence + 1, runs=(replace(run, state_reason="seen since then"),))
+        pilot.app.push_screen(RunScreen(run))
+        pilot.app.on_runs_changed(RunsChanged(now))
+        await until_shown(pilot, "seen since then")
