@@ -22,6 +22,7 @@ from lavender_tui.tui.screens.run import RunScreen
 from lavender_tui.tui.screens.runs import RunsScreen
 from lavender_tui.tui.screens.tree import TreeScreen
 from lavender_tui.tui.widgets.checkpoint_table import CheckpointTable
+from lavender_tui.tui.widgets.data_bars import DataBars
 from lavender_tui.watch import all_metrics
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
@@ -414,3 +415,17 @@ async def test_news_that_come_while_the_page_is_being_made_are_shown(play: Play,
         pilot.app.push_screen(RunScreen(run))
         pilot.app.on_runs_changed(RunsChanged(now))
         await until_shown(pilot, "seen since then")
+
+
+async def test_where_the_data_stands_goes_with_its_save_and_comes_back_with_it(play: Play, one_run: Path) -> None:
+    """A directory that can't be listed for a moment has no saves until it can."""
+    async with play(one_run, size=LARGE) as pilot:
+        run = pilot.app.runs[0]
+        await press(pilot, "enter", "4")
+        page, data = pilot.app.screen, pilot.app.screen.query_one(DataBars)
+        await until(pilot, lambda: data.has_splits, "the splits")
+        for checkpoints in ((), run.checkpoints):
+            there = replace(run, checkpoints=checkpoints, newest=checkpoints[-1] if checkpoints else None)
+            page.show_snapshot(replace(pilot.app.snapshot, runs=(there,)))
+            await pilot.pause()
+            assert data.has_splits is bool(checkpoints)

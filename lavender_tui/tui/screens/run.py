@@ -288,6 +288,7 @@ class RunScreen(RunTabs, Screen[None]):
         checkpoint, data = self.query_one(CheckpointTable).cursor_checkpoint, self.query_one(DataBars)
         if checkpoint is None or checkpoint == self._wanted_position:
             if checkpoint is None:
+                self._wanted_position, self._sequence = None, self._sequence + 1
                 data.show(None, "nothing saved yet")
             return
         self._wanted_position = checkpoint
