@@ -1,7 +1,8 @@
 """What threads and timers tell a screen that is being taken down finds nobody any more, instead of parts that are gone.
 
 A screen's parts end before the screen does, when the app quits and when it is left: whatever was in its queue by then
-would look for them in vain, and the last thing that a person saw would be a traceback.
+would look for them in vain, and the last thing that a person saw would be a traceback. The same goes for a second Enter
+that came with the first: what that was answered by has left, and Textual would take away the page below, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ else:
     _Base = object
 
 _OURS = __name__.partition(".")[0] + "."
+_PARTS = "textual.widgets."  # a line that was entered, an option that was chosen
 
 
 class Orderly(_Base):
@@ -32,14 +34,20 @@ class Orderly(_Base):
         return self._pruning or self.app._exit or not self.app.is_running
 
     @property
+    def was_left(self) -> bool:
+        """Is it a screen that has been left, though it isn't taken down yet?"""
+        return self is not self.app and self not in self.app.screen_stack
+
+    @property
     def is_in_front(self) -> bool:
         """Do keys reach this very screen? Textual's `is_current` says yes of the one below, too."""
         return self.app.screen is self
 
     async def _dispatch_message(self, message: Message) -> None:
         """Textual's own messages go on: they are how it is taken down."""
-        is_ours = type(message).__module__.startswith(_OURS) or isinstance(message, Worker.StateChanged)
-        if not (is_ours and self.is_in_pieces):
+        whose = type(message).__module__
+        is_ours = whose.startswith(_OURS) or isinstance(message, Worker.StateChanged)
+        if not ((is_ours and self.is_in_pieces) or (whose.startswith(_PARTS) and self.was_left)):
             await super()._dispatch_message(message)
 
     def set_timer(self, delay: float, callback: Callable[[], Any] | None = None, **options: Any) -> Timer:

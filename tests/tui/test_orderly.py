@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.message import Message
 from textual.screen import Screen
 
@@ -28,7 +29,7 @@ from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.feed import RunsChanged
 from lavender_tui.tui.messages import LogRead, ProposalMade
 from lavender_tui.tui.orderly import Orderly
-from tests.tui.conftest import Play, press, until, until_shown
+from tests.tui.conftest import Play, press, quiet, until, until_shown
 
 
 def all_below(kind: type) -> set[type]:
@@ -102,3 +103,24 @@ async def test_what_comes_late_is_dropped(
                 await pilot.pause(0.1)
         talker.is_over.set()
         talker.join(10)
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        (("ctrl+p",), ["RunsScreen", "ResumeScreen"]),
+        (("slash", *"run", "enter", "V", "a"), ["RunsScreen"]),
+        (("enter", "slash", "a"), ["RunsScreen", "RunScreen"]),
+    ],
+    ids=["palette", "name of a view", "part of a setting"],
+)
+async def test_a_second_enter_that_came_with_the_first_takes_no_other_page_away(
+    play: Play, one_run: Path, keys: tuple[str, ...], left: list[str]
+) -> None:
+    async with play(one_run) as pilot:
+        await press(pilot, *keys)
+        for _ in range(2):
+            pilot.app.post_message(Key("enter", None))
+        await until(pilot, lambda: [type(one).__name__ for one in pilot.app.screen_stack] == left, f"{left}")
+        await quiet(pilot)
+        assert [type(one).__name__ for one in pilot.app.screen_stack] == left and pilot.app.is_running
