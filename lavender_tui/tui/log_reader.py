@@ -77,8 +77,8 @@ class LogReader:
                     self._post(LogFiles(files))
             try:
                 self._turn()
-            except OSError as error:
-                self._fail(error)
+            except Exception as error:  # whatever it is, what is asked next is answered and the person is told
+                self._fail(str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}")
             self._wake.wait(_POLL_SECONDS)
             self._wake.clear()
         self._let_go()
@@ -111,9 +111,9 @@ class LogReader:
         self._pager, self._older = Pager(path), _facts(f"{path}.1")
         self._answer(TAIL, 0)
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, words: str) -> None:
         self._let_go()
-        self._post(LogChanged(self._session, "failed", 0, words=str(error)))
+        self._post(LogChanged(self._session, "failed", 0, words=words))
 
     def _let_go(self) -> None:
         if self._pager is not None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from textual.message import Message
 
+from lavender_tui.logs.pager import Pager
 from lavender_tui.logs.search import Query
 from lavender_tui.tui.log_hunter import LogHunter, Order
 from lavender_tui.tui.log_reader import PLACE, TAIL, LogReader
-from lavender_tui.tui.messages import LogFound, LogRead, LogSought
+from lavender_tui.tui.messages import LogChanged, LogFound, LogRead, LogSought
 
 
 @pytest.fixture
@@ -54,6 +55,25 @@ def test_a_place_in_the_next_file_is_not_lost_while_a_page_of_this_one_is_read(t
     until(lambda: PLACE in answers(), what=lambda: f"the place: {answers()}")
     reader.close()
     assert answers()[0] == TAIL
+
+
+def test_a_fault_of_its_own_is_told_and_the_next_file_is_read(
+    tmp_path: Path, logs: list[str], until, monkeypatch: pytest.MonkeyPatch
+):
+    def broken(*_: object) -> None:
+        raise ValueError("no such page")
+
+    messages: list[Message] = []
+    reader = LogReader(str(tmp_path), lambda message: not messages.append(message))
+    with monkeypatch.context() as patch:
+        patch.setattr(Pager, "pages_before", broken)
+        reader.show(logs[0], 1)
+        reader.start()
+        until(lambda: [one for one in messages if isinstance(one, LogChanged)], what="the fault")
+    reader.show(logs[1], 2)
+    until(lambda: [one for one in messages if isinstance(one, LogRead) and one.session == 2], what="the other file")
+    reader.close()
+    assert [one.words for one in messages if isinstance(one, LogChanged)] == ["ValueError: no such page"]
 
 
 @pytest.mark.parametrize("next_one", [Order(2, line=7), Order(2, Query.of("line 1234"))], ids=["a line", "a word"])

@@ -250,6 +250,21 @@ async def test_a_full_disk_is_a_question_of_its_own(play: Play, train: Train, mo
         await until(pilot, lambda: any(said in one.words for one in pilot.app.announcements), "what it costs")
 
 
+async def test_a_stop_that_breaks_off_says_so(play: Play, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lavender_tui.launch import stop_order
+
+    def broken(*_: object) -> None:
+        raise ValueError("what nobody thought of")
+
+    run_dir = train("deaf")
+    with monkeypatch.context() as patch:
+        patch.setattr(stop_order, "write_stop", broken)
+        async with play(run_dir.parent, size=LARGE) as pilot:
+            await box(pilot)
+            await press(pilot, "y")
+            await until_shown(pilot, "the stop itself broke off: ValueError (what nobody thought of)")
+
+
 async def test_how_a_stop_went_is_told_though_the_page_it_was_asked_on_was_left(
     play: Play, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:

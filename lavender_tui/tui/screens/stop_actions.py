@@ -16,7 +16,7 @@ from textual.screen import Screen
 from lavender_tui.errors import LavenderError
 from lavender_tui.model.ending import StopAt, request_words
 from lavender_tui.model.run import Run
-from lavender_tui.model.text import clean
+from lavender_tui.model.text import clean, one_line
 from lavender_tui.tui.orderly import Orderly
 
 if TYPE_CHECKING:
@@ -88,6 +88,9 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             ended = StopEnded(run.key, error.what, is_error=True, may_go_on=order)
         except (LavenderError, OSError) as error:
             ended = StopEnded(run.key, str(error), is_error=True)
+        except Exception as error:  # whatever it is, one sentence is owed
+            words = f"the stop itself broke off: {type(error).__name__} ({one_line(str(error), 300)})"
+            ended = StopEnded(run.key, words, is_error=True)
         else:
             shows_itself = outcome.has_ended and outcome.supervised and outcome.unrecorded is None
             ended = StopEnded(run.key, "" if shows_itself else outcome.words, is_error=not outcome.has_ended)
