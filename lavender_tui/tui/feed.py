@@ -97,6 +97,10 @@ class Feed:
             self._watch(names)
         except (LavenderError, OSError, ImportError) as error:
             self._send(WatchFailed(str(error)))
+        except Exception as error:  # whatever it is, the person is told: nothing more would ever come
+            from lavender_tui.model.text import one_line
+
+            self._send(WatchFailed(f"{type(error).__name__}: {one_line(str(error), 300)}"))
 
     def _watch(self, names: FirstLook) -> None:
         from lavender_tui.tui.first_look import look, newest_of

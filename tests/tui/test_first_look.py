@@ -13,6 +13,7 @@ from lavender_tui.tui.listing import ListRow
 from lavender_tui.tui.widgets.run_table import run_cells
 from lavender_tui.watch.index import Index
 from tests.tui import runs
+from tests.tui.conftest import Play, until_shown
 
 FIRST, SECOND, EMPTY = (f"run-2026-04-2{day}_18-53-41" for day in (4, 5, 6))
 
@@ -50,6 +51,17 @@ def test_names_then_newest_checkpoints_then_states(two: Path) -> None:
     assert [run.newest.save_count if run.newest else None for run in whole.runs] == [None, 1, 9]
     assert not any(run.is_unread for run in whole.runs) and whole.sequence == LOOK
     assert index.reads == reads, "what was read is remembered"
+
+
+async def test_a_fault_of_its_own_is_told_where_the_runs_would_stand(
+    play: Play, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("what nobody thought of")
+
+    monkeypatch.setattr(first_look, "look", broken)
+    async with play(two, complete=False) as pilot:
+        await until_shown(pilot, "ValueError: what nobody thought of")
 
 
 def test_a_row_whose_state_is_not_known_says_what_is_known(two: Path) -> None:
