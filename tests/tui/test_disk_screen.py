@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.screen import Screen
 
+from lavender_tui.resume import pruning
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.screens.disk import DiskScreen
 from tests.tui import runs
@@ -110,6 +112,28 @@ async def test_one_key_is_for_the_run_under_the_cursor_another_for_all_and_each_
         assert OTHER in said and OLD in said
         await press(pilot, "n", "j", "P")
         await until_shown(pilot, "nothing of this run could go; A is for all runs")
+
+
+async def test_what_was_deleted_is_told_though_the_page_was_left_meanwhile(
+    play: Play, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_left, prune = threading.Event(), pruning.prune
+
+    def at_last(*asked: Any) -> pruning.Pruned:
+        assert is_left.wait(60)
+        return prune(*asked)
+
+    monkeypatch.setattr(pruning, "prune", at_last)
+    async with play(two, size=LARGE) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "3 could go")
+        page = pilot.app.screen
+        await press(pilot, "A", "y")
+        await until(pilot, lambda: page._is_pruning and pilot.app.screen is page, "the answer")
+        await press(pilot, "escape")
+        await until(pilot, lambda: not page.is_attached, "the page left")
+        is_left.set()
+        await until_shown(pilot, "3 checkpoints, ")
 
 
 async def test_a_question_and_the_page_behind_it_say_the_same_numbers(play: Play, two: Path) -> None:

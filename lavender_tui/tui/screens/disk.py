@@ -227,20 +227,28 @@ class DiskScreen(Orderly, Screen[None]):
     def _prune(self, doomed: Sequence[Fate], rules: KeepRules, roots: tuple[str, ...]) -> None:
         from lavender_tui.resume.pruning import prune
 
+        app = self.lavender
         done = prune(roots, doomed, rules)
         words = f"{text.plural(len(done.gone), 'checkpoint')}, {text.size(done.freed_bytes)} free again"
-        self.post_message(PruneEnded(words, tuple(done.left)))
+        ended = PruneEnded(words, tuple(done.left))
+        if not (self.is_attached and self.post_message(ended)):
+            _tell(app, ended)  # the page was left meanwhile
 
     def on_prune_ended(self, message: PruneEnded) -> None:
         self._is_pruning = False
-        self.notify(message.words, title="Deleted", markup=False)
-        for sentence in message.left[:3]:
-            self.notify(text.clean(sentence, 300), title="Kept", severity="warning", markup=False, timeout=8)
-        self.lavender.feed.rescan_soon()
+        _tell(self.lavender, message)
         self._show_head()
 
     def action_back(self) -> None:
         self.app.pop_screen()
+
+
+def _tell(app: LavenderApp, ended: PruneEnded) -> None:
+    """From any thread, on whatever page is in front: what is deleted is gone for good."""
+    app.notify(ended.words, title="Deleted", everywhere=True)
+    for sentence in ended.left[:3]:
+        app.notify(text.clean(sentence, 300), title="Kept", severity="warning", timeout=8)
+    app.feed.rescan_soon()
 
 
 def doomed_runs(doomed: Sequence[Fate]) -> list[str]:
