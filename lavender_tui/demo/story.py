@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lavender_tui.demo import guide
 from lavender_tui.demo.chain import GLOBAL_BATCH, Chain
@@ -44,7 +44,7 @@ def new_place(directory: str) -> str:
         os.makedirs(directory, exist_ok=True)
         for number in range(1, 100_000):
             place = os.path.join(directory, str(number))
-            if not os.path.lexists(place):
+            with suppress(FileExistsError):
                 os.mkdir(place)
                 return place
     except OSError as error:
