@@ -13,6 +13,7 @@ import pytest
 
 from lavender_tui.demo.chain import EXAMPLE, Chain
 from lavender_tui.demo.coverage import logged_steps
+from lavender_tui.launch.identity import process_stat
 from lavender_tui.launch.living import members
 from lavender_tui.launch.record import read_launch, send_signal
 from lavender_tui.model.proof import Outcome
@@ -50,9 +51,9 @@ def killed_and_resumed(chain: Chain) -> Any:
 def test_workers_started_again_go_on_from_their_own_newest_save(
     make_chain: Callable[..., Chain], expected: Callable[[int], list[list[int]]]
 ) -> None:
-    chain = make_chain(save_seconds=0.6)
+    chain = make_chain(save_seconds=1.0)  # several steps from one save to the next, slow as they may be
     planned = killed_and_resumed(chain)
-    chain.wait_for_work_after_a_save(2)
+    chain.wait_for_work_after_a_save(1)
     record = read_launch(chain.run_dir)
     assert record is not None and record.leader is not None
     workers = [one for one in members(chain.run_dir, record) if one.pid != record.leader.pid]
@@ -78,18 +79,19 @@ def test_a_newest_save_that_is_damaged_is_passed_over_by_all_ranks(
 ) -> None:
     chain = make_chain(save_seconds=0.4)
     planned = killed_and_resumed(chain)
-    chain.wait_for_work_after_a_save(3)
+    chain.wait_for_work_after_a_save(1)
     until(lambda: len([one for one in os.listdir(chain.run_dir) if one.endswith(".pt")]) > 2, 60, "saves of its own")
     record = read_launch(chain.run_dir)
     assert planned is not None and record is not None and record.leader is not None
     workers = [one for one in members(chain.run_dir, record) if one.pid != record.leader.pid]
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: no save comes between
-        if number == signal.SIGKILL:
-            newest = chain.newest_save()
-            assert newest is not None and newest.step > planned.step
-            flip_a_weight(newest.path)
-        for one in workers:
-            send_signal(one.pid, one.start_ticks, number)
+    for one in workers:
+        send_signal(one.pid, one.start_ticks, signal.SIGSTOP)
+    until(lambda: all((process_stat(one.pid) or "T")[0] in "TZ" for one in workers), what="no save to come between")
+    newest = chain.newest_save()
+    assert newest is not None and newest.step > planned.step
+    flip_a_weight(newest.path)
+    for one in workers:
+        send_signal(one.pid, one.start_ticks, signal.SIGKILL)
     assert chain.wait_for_end() == 0
 
     _, second = begins(chain.run_dir)
