@@ -15,6 +15,7 @@ import pytest
 
 import lavender_tui.resume
 from lavender_tui import one_writer
+from lavender_tui.errors import LavenderError
 from lavender_tui.launch import KILL, bad_files, stop
 from lavender_tui.model.checkpoint import FileFacts
 from lavender_tui.tui.question import Question
@@ -174,6 +175,21 @@ async def test_a_child_that_is_killed_in_the_middle_is_one_sentence(
         await press(pilot, "enter")
         stop((await launched_run(pilot)).path, KILL)
     assert nothing_survives() == []
+
+
+async def test_a_yes_to_what_is_checked_anew_meanwhile_launches_nothing_unchecked(play: Play, one_run: Path) -> None:
+    def broken() -> None:
+        raise LavenderError("the disk is gone")
+
+    async with play(one_run) as pilot:
+        screen = await open_sheet(pilot)
+        screen._ask_again("it was resumed before")
+        screen._work = lambda: broken
+        screen.action_check_again()  # as a stop does that has just ended
+        await until(pilot, lambda: screen._error, "what went wrong")
+        await press(pilot, "y")
+        await until_shown(pilot, "the disk is gone")
+        assert screen.is_in_front and screen._launching_since is None and pilot.app.is_running
 
 
 def test_one_that_holds_the_memory_of_bad_files_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

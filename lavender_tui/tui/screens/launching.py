@@ -127,7 +127,9 @@ class Launching(DeepLook):
         from lavender_tui.tui.screens.ask import Ask
 
         def answered(yes: bool | None) -> None:
-            if yes:
+            if yes and (self._is_waiting or self._proposal is None):  # a stop that ended meanwhile had it checked anew
+                self.action_launch()
+            elif yes:
                 self._start(again=True)
 
         self.app.push_screen(Ask("Resume it once more?", detail=reason, yes="resume once more"), answered)
