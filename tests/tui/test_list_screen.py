@@ -206,6 +206,17 @@ async def test_views_are_saved_and_gone_through(play: Play, root: Path, monkeypa
         assert pilot.app.screen.view.query == "loss<1"
 
 
+async def test_a_view_is_the_filter_that_was_to_be_saved(play: Play, root: Path) -> None:
+    """Also where a launched run, which isn't among those asked for, clears it while the name is being typed."""
+    async with play(root) as pilot:
+        await press(pilot, "slash", *"loss<1", "enter", "V")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AskName), "the question")
+        await pilot.app.screen_stack[0].action_clear_filter()
+        await press(pilot, *"good", "enter")
+        await until_shown(pilot, "Saved good")
+        assert views.load() == {"good": "loss<1"}
+
+
 def test_views_that_are_saved_at_once_are_all_there() -> None:
     threads = [threading.Thread(target=views.save, args=(f"view {at}", f"loss<{at}")) for at in range(8)]
     for thread in threads:

@@ -170,11 +170,13 @@ class ListView(RunActions):
     def action_save_view(self) -> None:
         from lavender_tui.tui.screens.ask import AskName
 
+        query = self.view.query  # a run that was launched may clear it meanwhile
+
         def named(name: str | None) -> None:
             if name:
-                self._save_view(name, self.view.query)
+                self._save_view(name, query)
 
-        self.app.push_screen(AskName("Save this filter as a view?", detail=self.view.query), named)
+        self.app.push_screen(AskName("Save this filter as a view?", detail=query), named)
 
     @work(thread=True, group="views", exit_on_error=False)
     def _save_view(self, name: str, query: str) -> None:
