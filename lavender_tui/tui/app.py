@@ -235,7 +235,7 @@ class LavenderApp(Orderly, AnnouncingApp):
         else:
             self._copy_by_terminal(words, shown)
 
-    @work(thread=True, group="copy", exit_on_error=False)
+    @work(thread=True, group="copy", exit_on_error=False, description="copy")
     def _copy_in_tmux(self, words: str, shown: str) -> None:
         if clipboard.into_tmux(words):
             self.remark(clipboard.IN_TMUX, clean(shown, 300), cut="middle")

@@ -122,7 +122,7 @@ class CompareScreen(Orderly, Screen[None]):
             paths = [None if run.key in self._gone else run.path for run in self._runs]
             self._read_metrics(paths, list(self._metrics), list(self._unread))
 
-    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False, description="metrics")
     def _read_metrics(self, paths: list[str | None], found: list[Metrics], unread: list[Unread]) -> None:
         """Told run by run, as a long file takes its time; of one that is gone (None) what is known stays."""
         from lavender_tui.watch.all_metrics import Reader

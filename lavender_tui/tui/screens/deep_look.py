@@ -61,7 +61,7 @@ class DeepLook(Orderly, Screen["tuple[str, str] | None"]):
         self.is_looking, self.progress = False, None
         self.workers.cancel_group(self, "look")
 
-    @work(thread=True, exclusive=True, group="look", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="look", exit_on_error=False, description="look")
     def _look(self, sequence: int, proposal: Proposal, child: Child | None) -> None:
         worker = get_current_worker()
         try:

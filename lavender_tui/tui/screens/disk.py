@@ -83,7 +83,7 @@ class DiskScreen(Orderly, Screen[None]):
         self._show_head()
         self._judge(self._sequence, self._runs, self._rules, self.lavender.roots[0])
 
-    @work(thread=True, exclusive=True, group="judge", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="judge", exit_on_error=False, description="judge")
     def _judge(self, sequence: int, runs: tuple[Run, ...], rules: KeepRules, root: str) -> None:
         from lavender_tui.resume.pruning import judged
 
@@ -223,7 +223,7 @@ class DiskScreen(Orderly, Screen[None]):
         self._show_head()
         self._prune(doomed, self._rules, self.lavender.roots)
 
-    @work(thread=True, exclusive=True, group="prune", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="prune", exit_on_error=False, description="prune")
     def _prune(self, doomed: Sequence[Fate], rules: KeepRules, roots: tuple[str, ...]) -> None:
         from lavender_tui.resume.pruning import prune
 

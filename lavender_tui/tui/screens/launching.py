@@ -86,7 +86,7 @@ class Launching(DeepLook):
         self._show_verdict()
         self._carry_out(self._proposal, again, self._sheet.is_to_be_kept)
 
-    @work(thread=True, exclusive=True, group="launch", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="launch", exit_on_error=False, description="launch")
     def _carry_out(self, proposal: Proposal, again: bool, keeps: bool) -> None:
         from lavender_tui.resume import carry_out
 

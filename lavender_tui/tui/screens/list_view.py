@@ -137,7 +137,7 @@ class ListView(RunActions):
 
     # Named views
 
-    @work(thread=True, exclusive=True, group="views", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="views", exit_on_error=False, description="views")
     def read_views(self) -> None:
         """Those of the settings, then the saved ones."""
         from lavender_tui.tui import views
@@ -178,7 +178,7 @@ class ListView(RunActions):
 
         self.app.push_screen(AskName("Save this filter as a view?", detail=query), named)
 
-    @work(thread=True, group="views", exit_on_error=False)
+    @work(thread=True, group="views", exit_on_error=False, description="views")
     def _save_view(self, name: str, query: str) -> None:
         from lavender_tui.tui import views
         from lavender_tui.tui.messages import ViewsRead

@@ -103,7 +103,7 @@ class LogFilesScreen(Orderly, ModalScreen[str | None]):
         self.query_one("#filter").focus()
         self._measure()
 
-    @work(thread=True, exit_on_error=False)
+    @work(thread=True, exit_on_error=False, description="measure")
     def _measure(self) -> None:
         facts = {}
         for _, path in self._files:

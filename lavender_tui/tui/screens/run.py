@@ -299,7 +299,7 @@ class RunScreen(RunTabs, Screen[None]):
             return
         self._read_position(self._sequence, checkpoint)
 
-    @work(thread=True, exclusive=True, group="position", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="position", exit_on_error=False, description="position")
     def _read_position(self, sequence: int, checkpoint: Checkpoint) -> None:
         try:
             position = read_position(checkpoint)

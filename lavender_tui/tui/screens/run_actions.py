@@ -125,7 +125,7 @@ class RunActions(StopActions, inherit_bindings=False):
         self.lavender.notify(_name_of(path), title=title, timeout=_MOST_SECONDS, everywhere=True)
         self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
 
-    @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False, description="resume-now")
     def _resume_now(self, path: str, command: tuple[str, ...], world_size: int | None, again: bool) -> None:
         from lavender_tui.resume import Options, Target, carry_out, propose
         from lavender_tui.tui.consequences import launched_words

@@ -120,7 +120,7 @@ class RunTabs(RunActions):
             self._sampled_at = time.monotonic()
             self._sample(self._asked, self.shown_run)
 
-    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="metrics", exit_on_error=False, description="metrics")
     def _read_metrics(self, path: str) -> None:
         from lavender_tui.watch.all_metrics import Reader
 
@@ -134,7 +134,7 @@ class RunTabs(RunActions):
         finally:
             self.post_message(MetricsRead(path, found, Unread(reader.first_step, reader.left_out)))
 
-    @work(thread=True, exclusive=True, group="history", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="history", exit_on_error=False, description="history")
     def _read_history(self, sequence: int, run: Run, followers: Sequence[Run]) -> None:
         from lavender_tui.tui.history import read_history
 
@@ -142,7 +142,7 @@ class RunTabs(RunActions):
         if not get_current_worker().is_cancelled:
             self.post_message(HistoryRead(sequence, found))
 
-    @work(thread=True, exclusive=True, group="sample", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="sample", exit_on_error=False, description="sample")
     def _sample(self, sequence: int, run: Run) -> None:
         from lavender_tui.launch.identity import process_stat
         from lavender_tui.watch.usage import Sampler

@@ -86,7 +86,7 @@ class RunsScreen(ListView, Screen[None]):
         if self.lavender.snapshot is not None:
             self.show_snapshot(self.lavender.snapshot)
 
-    @work(thread=True, exclusive=True, group="gpus", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="gpus", exit_on_error=False, description="gpus")
     def _look_at_gpus(self) -> None:
         from lavender_tui.tui.messages import GpusSeen
         from lavender_tui.tui.usage_words import machine_gpus

@@ -109,7 +109,7 @@ class StopBox(Orderly, ModalScreen["str | None"]):
     def action_choose(self, answer: str) -> None:
         self.dismiss(answer)
 
-    @work(thread=True, exclusive=True, group="tree", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="tree", exit_on_error=False, description="tree")
     def _look_at_the_tree(self) -> None:
         """What a kill ends is looked up when it is asked for: the list in the background is some seconds old."""
         from lavender_tui.launch.living import as_tree, tree
@@ -121,7 +121,7 @@ class StopBox(Orderly, ModalScreen["str | None"]):
             members = []
         self.post_message(TreeSeen(members))
 
-    @work(thread=True, exclusive=True, group="request", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="request", exit_on_error=False, description="request")
     def _look_at_the_request(self) -> None:
         from lavender_tui.launch.requests import read_request
 
@@ -132,7 +132,7 @@ class StopBox(Orderly, ModalScreen["str | None"]):
             self._asked = [message.request]
             self._show()
 
-    @work(thread=True, exclusive=True, group="judge", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="judge", exit_on_error=False, description="judge")
     def _judge(self) -> None:
         """A run that was started by hand: what is surely its own, looked up now and once more before the signal."""
         from lavender_tui.watch.hand import judge

@@ -96,7 +96,7 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             ended = StopEnded(run.key, "" if shows_itself else outcome.words, is_error=not outcome.has_ended)
         tell_or_hand_over(self, app, ended, StopActions)
 
-    @work(thread=True, group="stop", exit_on_error=False)
+    @work(thread=True, group="stop", exit_on_error=False, description="stop")
     def _request(self, run: Run, answer: str) -> None:
         from lavender_tui.launch import ask_to_stop, withdraw
         from lavender_tui.launch.asking import why_nothing_to_withdraw

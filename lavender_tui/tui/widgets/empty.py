@@ -42,7 +42,7 @@ class EmptyList(Widget):
         if self.screen.has_class("-empty") and getattr(self.app, "snapshot", None) is not None:
             self._look()
 
-    @work(thread=True, exclusive=True, group="roots", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="roots", exit_on_error=False, description="roots")
     def _look(self) -> None:
         from lavender_tui.tui.messages import RootsSeen
         from lavender_tui.watch.vacant import look_at_root
