@@ -84,10 +84,8 @@ class Child:
 
     def save(self, state: dict[str, Any], path: str) -> None:
         """Write a state alone as `.pt`, atomically. Raises LavenderError."""
-        mask = os.umask(0o777)
-        os.umask(mask)
         try:
-            self._ask({"task": "save", "state": state, "path": path, "mode": 0o666 & ~mask})
+            self._ask({"task": "save", "state": state, "path": path, "mode": 0o666 & ~_umask()})
         except LavenderError:
             # Killed in the middle of it, the child left its unfinished file.
             with suppress(OSError):
@@ -175,6 +173,15 @@ class Child:
         self._said.seek(max(0, size - _LAST_WORDS_BYTES))
         lines = self._said.read().decode("utf-8", "replace").strip().splitlines()
         return clean(lines[-1], 200) if lines else ""
+
+
+def _umask() -> int:
+    """Asked without setting another one: for that instant it would be every thread's, and of all that they start."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            return next(int(line.split()[1], 8) for line in file if line.startswith("Umask:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return 0o077
 
 
 def _environment() -> dict[str, str]:

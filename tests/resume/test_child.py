@@ -52,6 +52,21 @@ def test_a_packed_state_keeps_its_split_numbers(child: Child, tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["state.pt"]
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o027])
+def test_a_file_has_the_rights_that_this_process_gives(
+    child: Child, tmp_path: Path, mask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which aren't changed for it, not even for an instant: other threads make files and start trainings."""
+    before, masks = os.umask(mask), []
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda new: masks.append(new) or mask)
+            child.save(row(), str(tmp_path / "state.pt"))
+    finally:
+        os.umask(before)
+    assert os.stat(tmp_path / "state.pt").st_mode & 0o777 == 0o666 & ~mask and masks == []
+
+
 def test_a_file_that_cannot_be_written_is_said_and_leaves_nothing(child: Child, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere" / "state.pt")
     with pytest.raises(LavenderError, match="No such file") as raised:
