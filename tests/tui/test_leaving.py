@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from lavender_tui import launch
 from lavender_tui.demo import guide
 from lavender_tui.model.plan import Launch
-from lavender_tui.tui.screens.ask import Leave
+from lavender_tui.model.run import LiveProcess
+from lavender_tui.tui.feed import RunsChanged
+from lavender_tui.tui.screens.ask import Ask, Leave
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, press, text_of, until, until_shown
 
@@ -73,3 +76,20 @@ async def test_without_such_a_training_nothing_is_asked(play: Play, run_dir: Pat
         await press(pilot, "q")
         await until(pilot, lambda: not pilot.app.is_running, "the end")
     assert launch.is_alive(os.fspath(run_dir))
+
+
+async def test_a_question_that_another_one_stands_before_goes_after_that(play: Play, one_run: Path) -> None:
+    async with play(one_run) as pilot:
+        app, dead = pilot.app, pilot.app.snapshot
+        lives = (LiveProcess(pid=7, start_ticks=1, role="agent"),)
+        app.snapshot = replace(dead, runs=(replace(dead.runs[0], processes=lives),))
+        app.push_screen(Leave("Leave?", while_alive=dead.runs[0].key))
+        await pilot.pause()
+        app.push_screen(Ask("Resume it once more?"))
+        await pilot.pause()
+        assert [type(one) for one in app.screen_stack[1:]] == [Leave, Ask]
+        app.on_runs_changed(RunsChanged(replace(dead, sequence=dead.sequence + 1)))
+        await pilot.pause()
+        assert type(app.screen) is Ask
+        await press(pilot, "n")
+        await until(pilot, lambda: len(app.screen_stack) == 1, "both gone")

@@ -59,11 +59,15 @@ class Ask(Orderly, ModalScreen["bool | None"]):
             yield Static(Text(f"n  {self._no}   (enter)\ny  {self._yes}"), classes="answers", markup=False)
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
-        """A run that has ended needs no answer."""
-        if self._while_alive is not None and self._while_alive not in {
-            run.key for run in snapshot.runs if run.is_alive
-        }:
+        """A run that has ended needs no answer. What stands before the question stays: Textual would take that away."""
+        alive = {run.key for run in snapshot.runs if run.is_alive}
+        if self._while_alive not in (None, *alive) and self.is_in_front:
             self.dismiss(None)
+
+    def on_screen_resume(self) -> None:
+        snapshot = cast("LavenderApp", self.app).snapshot
+        if self.is_mounted and snapshot is not None:
+            self.show_snapshot(snapshot)
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
