@@ -131,7 +131,7 @@ def _tell(chain: Chain) -> int:
 
 
 def _kill_in_the_middle(chain: Chain, tell: _Teller, not_before: int) -> None:
-    save, step = chain.wait_for_work_after_a_save(2, not_before=not_before)
+    save, step = chain.wait_for_work_after_a_save(not_before=not_before)
     hit = chain.kill()
     chain.wait_for_end()
     tell(f"  saved {os.path.basename(save.path)} at step {save.step}, then trained on to step {step}")
