@@ -74,7 +74,7 @@ PLACES = {
     "stop box": Place(
         StopBox, ("x",), r"Stop run-\S+\?",
         {"n,escape,enter,q": gone(r"Stop run-\S+\?"), "K": seen("Kill")},
-        run=LIVE, is_long=False, elsewhere="y,s,e,i,c",  # test_stop_dialog.py
+        run=LIVE, is_long=False, elsewhere="y,s,e,i,c,j,k",  # test_stop_dialog.py, test_low_boxes.py
     ),
     "copy menu": Place(
         CopyMenu, ("y",), "Copy of run-",
@@ -85,7 +85,8 @@ PLACES = {
         is_long=False,
     ),
     "question": Place(
-        Ask, ("D", "A"), "for good", {"n,escape,enter,q": gone("for good"), "y": seen("0 could go")}, is_long=False
+        Ask, ("D", "A"), "for good", {"n,escape,enter,q": gone("for good"), "y": seen("0 could go")}, is_long=False,
+        elsewhere="j,k",  # test_low_boxes.py
     ),
     "name": Place(AskName, ("l", "percent_sign"), "To which place", {"escape": gone("To which place")}, is_long=False),
     "document": Place(

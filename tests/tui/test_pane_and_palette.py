@@ -264,7 +264,7 @@ def test_the_help_begins_with_the_page_and_names_no_key_twice(places: tuple[str,
 async def test_the_help_of_the_list_fits_on_six_small_screens(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await press(pilot, "question_mark")
-        scroll = pilot.app.screen.query_one(VerticalScroll)
+        scroll = pilot.app.screen.query_one("#words", VerticalScroll)
         await until(pilot, lambda: scroll.max_scroll_y > 0, "laid out")
         assert scroll.virtual_size.height < 6 * scroll.size.height
 

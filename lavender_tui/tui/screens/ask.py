@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from lavender_tui.model.text import clean
-from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.screens.boxed import Boxed, Brief, answers
 from lavender_tui.tui.widgets.lines import Prose
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from lavender_tui.watch.observe import Snapshot
 
 
-class Ask(Orderly, ModalScreen["bool | None"]):
+class Ask(Boxed["bool | None"]):
     """`question`, `detail` and the lines of `listing` are plain text, never markup; `yes` says what y does.
 
     `while_alive`: the question is about that run's processes, and goes by itself, answered None, when they are gone.
@@ -32,6 +31,8 @@ class Ask(Orderly, ModalScreen["bool | None"]):
     BINDINGS = [  # noqa: RUF012
         ("y", "answer(True)", "Yes"),
         ("n,escape,enter,q", "answer(False)", "No"),
+        ("j", "scroll(1)", "Down"),
+        ("k", "scroll(-1)", "Up"),
     ]
 
     def __init__(
@@ -50,13 +51,14 @@ class Ask(Orderly, ModalScreen["bool | None"]):
         self._while_alive = while_alive
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="box"):
+        with self.box():
             yield Prose(self._question, classes="question")
             if self._detail:
                 yield Prose(self._detail, classes="detail")
             if self._listing:
                 yield Static(Text(self._listing, no_wrap=True, overflow="ellipsis"), classes="detail", markup=False)
-            yield Static(Text(f"n  {self._no}   (enter)\ny  {self._yes}"), classes="answers", markup=False)
+            with self.foot():
+                yield answers(f"n  {self._no}   (enter)", f"y  {self._yes}")
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """A run that has ended needs no answer. What stands before the question stays: Textual would take that away."""
@@ -73,7 +75,7 @@ class Ask(Orderly, ModalScreen["bool | None"]):
         self.dismiss(answer)
 
 
-class AskName(Orderly, ModalScreen["str | None"]):
+class AskName(Boxed["str | None"]):
     """A question that is answered with a few words; escape or no words: None. `does` is what enter does with them."""
 
     BINDINGS = [("escape", "dismiss(None)", "Back")]  # noqa: RUF012
@@ -86,11 +88,12 @@ class AskName(Orderly, ModalScreen["str | None"]):
     def compose(self) -> ComposeResult:
         from textual.widgets import Input
 
-        with Vertical(id="box"):
+        with self.box():
             yield Prose(self._question, classes="question")
             yield Prose(self._detail, classes="detail")
-            yield Input(placeholder=self._placeholder, compact=True, max_length=40)
-            yield Static(Text(f"enter {self._does}   esc back"), classes="answers", markup=False)
+            with self.foot():
+                yield Input(placeholder=self._placeholder, compact=True, max_length=40)
+                yield answers(f"enter {self._does}   esc back")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
@@ -102,10 +105,14 @@ class Leave(Ask, inherit_bindings=False):
     BINDINGS = [  # noqa: RUF012
         ("y,q", "answer(True)", "Yes"),
         ("n,escape,enter", "answer(False)", "No"),
+        ("j,down", "scroll(1)", "Down"),
+        ("k,up", "scroll(-1)", "Up"),
+        ("pagedown", "scroll_page(1)", "A page down"),
+        ("pageup", "scroll_page(-1)", "A page up"),
     ]
 
 
-class Document(Orderly, ModalScreen[None]):
+class Document(Boxed[None]):
     """A text to read and scroll: a plan as JSON, an error at length."""
 
     BINDINGS = [  # noqa: RUF012
@@ -120,19 +127,19 @@ class Document(Orderly, ModalScreen[None]):
         self._title, self._words = clean(title, 200), words
 
     def compose(self) -> ComposeResult:
-        from textual.containers import VerticalScroll
-
-        with Vertical(id="box", classes="document"):
-            yield Prose(self._title, classes="question")
-            with VerticalScroll():
+        with self.box("document"):
+            yield Brief([self._title], hang=0, classes="question")
+            with VerticalScroll(id="words"):
                 yield Prose("\n".join(clean(line) for line in self._words.split("\n")))
-            yield Static(Text("esc back   c copy   j k scroll"), classes="answers", markup=False)
+            with self.foot():
+                yield answers("esc back   c copy   j k scroll")
+
+    @property
+    def scrolled(self) -> VerticalScroll:
+        return self.query_one("#words", VerticalScroll)
 
     def on_mount(self) -> None:
-        self.query_one("VerticalScroll").focus()
-
-    def action_scroll(self, lines: int) -> None:
-        self.query_one("VerticalScroll").scroll_relative(y=lines, animate=False)
+        self.scrolled.focus()
 
     def action_copy(self) -> None:
         cast("LavenderApp", self.app).copy(self._words, "the whole text")

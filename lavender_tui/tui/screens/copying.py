@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from lavender_tui.model import command_line, text
 from lavender_tui.model.export import run_document
 from lavender_tui.model.run import Run
-from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.screens.boxed import Boxed, answers
+from lavender_tui.tui.widgets.lines import Prose
 
 if TYPE_CHECKING:
     from lavender_tui.tui.app import LavenderApp
 
-_WORDS = (
-    "y  the path   (enter)\nc  the command that it runs with\nj  everything as JSON\n"
-    "v  show everything, to select from where the terminal takes no copy\nn  nothing"
+_WHAT = (
+    "y  the path   (enter)",
+    "c  the command that it runs with",
+    "j  everything as JSON",
+    "v  show everything, to select from where the terminal takes no copy",
+    "n  nothing",
 )
 
 
-class CopyMenu(Orderly, ModalScreen[None]):
+class CopyMenu(Boxed[None]):
     """A second `y` copies the path: the usual case costs one key more."""
 
     BINDINGS = [  # noqa: RUF012
@@ -40,9 +40,10 @@ class CopyMenu(Orderly, ModalScreen[None]):
         self._run = run
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="box"):
-            yield Static(Text(f"Copy of {text.clean(self._run.title, 80)}", style="bold"), markup=False)
-            yield Static(Text(_WORDS), classes="answers", markup=False)
+        with self.box():
+            yield Prose(f"Copy of {text.clean(self._run.title, 80)}", classes="question")
+            with self.foot():
+                yield answers(*_WHAT)
 
     def _copy(self, words: str, shown: str) -> None:
         self.dismiss(None)

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
+from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from lavender_tui.model.run import RunState
 from lavender_tui.tui.keys import COMMON, EVERYWHERE, PLACES, TABLE, Key, in_words
-from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.screens.boxed import LOW, Boxed, Brief, answers
 from lavender_tui.tui.themes import STATE_GLYPHS
 from lavender_tui.tui.widgets.inks import INKS
 from lavender_tui.tui.widgets.packed import PackedLines
 
 _KEY_WIDTH = 9
-_SCROLLING = "j k line  pgdn pgup screen  tab heading  g G ends  esc back"
+_BACK = "esc back"
+_SCROLLING = "j k line  pgdn pgup screen  tab heading  g G ends"
 _STATE_WORDS = {
     RunState.RUNNING: "a live process, saving or logging",
     RunState.STALLED: "alive, but no step and no save for more than 3 of its own intervals",
@@ -49,7 +49,7 @@ def sections(places: Sequence[str], keys: Iterable[Key] = TABLE) -> tuple[list[S
     return [one for one in own if one[1]], [one for one in others if one[1]]
 
 
-class HelpScreen(Orderly, ModalScreen[None]):
+class HelpScreen(Boxed[None]):
     """Scrolls; any of the usual keys closes it."""
 
     COMPONENT_CLASSES = INKS
@@ -71,10 +71,15 @@ class HelpScreen(Orderly, ModalScreen[None]):
         self._places = places
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="box", classes="document"):
-            with VerticalScroll():
+        with self.box("document"):
+            with VerticalScroll(id="words"):
                 yield from self._entries()
-            yield Static(Text(_SCROLLING), id="scrolling", classes="answers", markup=False)
+            with self.foot():
+                yield answers(_BACK, id="scrolling")
+
+    @property
+    def scrolled(self) -> VerticalScroll:
+        return self.query_one("#words", VerticalScroll)
 
     def _entries(self) -> ComposeResult:
         own, others = sections(self._places, [key for key in TABLE if self._may(key)])
@@ -106,21 +111,18 @@ class HelpScreen(Orderly, ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._show_others()
-        scroll = self.query_one(VerticalScroll)
+        scroll = self.scrolled
         scroll.focus()
         self.watch(scroll, "scroll_y", self._say_place, init=False)
         self.call_after_refresh(self._say_place)
 
-    def action_scroll(self, lines: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
-
     def action_to_end(self, is_last: bool) -> None:
-        scroll = self.query_one(VerticalScroll)
+        scroll = self.scrolled
         (scroll.scroll_end if is_last else scroll.scroll_home)(animate=False)
 
     def action_heading(self, places: int) -> None:
         """To the next heading below the first line in sight, or the one before it; at the last one the first again."""
-        scroll = self.query_one(VerticalScroll)
+        scroll = self.scrolled
         at, most = round(scroll.scroll_y), round(scroll.max_scroll_y)
         tops = sorted({min(most, one.virtual_region.y) for one in self.query(".heading")})
         if places > 0:
@@ -130,15 +132,16 @@ class HelpScreen(Orderly, ModalScreen[None]):
         scroll.scroll_to(y=target, animate=False)
 
     def action_half(self, halves: int) -> None:
-        self.action_scroll(halves * max(1, self.query_one(VerticalScroll).size.height // 2))
+        self.action_scroll(halves * max(1, self.scrolled.size.height // 2))
 
     def _say_place(self) -> None:
         """How far one is, and how to go on; where all of it is on the screen there is nothing to scroll."""
-        scroll = self.query_one(VerticalScroll)
+        scroll = self.scrolled
         most = round(scroll.max_scroll_y)
         share = round(100 * scroll.scroll_y / most) if most else 100
-        words = f"{_SCROLLING}  {share} %" if most else "esc back"
-        self.query_one("#scrolling", Static).update(Text(words))
+        words = f"{_BACK}  {share} %" if most else _BACK
+        words = words if self.size.height < LOW or not most else f"{_SCROLLING}  {words}"
+        self.query_one("#scrolling", Brief).show([[(words, "")]])
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._say_place)

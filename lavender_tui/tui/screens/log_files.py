@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from lavender_tui.model import text
-from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.screens.boxed import Boxed
 from lavender_tui.tui.widgets.inks import INKS
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
 from lavender_tui.tui.widgets.lines import Lines
@@ -65,7 +63,7 @@ class FileTable(LineTable):
         self.set_keys([path for _, path in files])
 
 
-class LogFilesScreen(Orderly, ModalScreen[str | None]):
+class LogFilesScreen(Boxed["str | None"]):
     """Dismissed with the path that was chosen."""
 
     COMPONENT_CLASSES = INKS
@@ -88,7 +86,7 @@ class LogFilesScreen(Orderly, ModalScreen[str | None]):
         self._files, self._current = files, current
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="box", classes="document"):
+        with self.box("document"):
             yield Lines(id="heading")
             yield Input(placeholder="type a part of its name, such as 17 err", id="filter", compact=True)
             yield FileTable(id="files")

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from lavender_tui.errors import LavenderError
 from lavender_tui.model.run import Run
 from lavender_tui.tui import stop_choices
 from lavender_tui.tui.messages import HandJudged, RequestSeen, TreeSeen
-from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.screens.ask import Ask
+from lavender_tui.tui.screens.boxed import LOW, Boxed, Brief
 from lavender_tui.tui.stop_choices import KILL, LEAVE, Choice
 from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.lines import Lines
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 _KEY, _TITLE = 3, 27
 
 
-class StopBox(Orderly, ModalScreen["str | None"]):
+class StopBox(Boxed["str | None"]):
     """Dismissed with the answer of the choice taken, or None when there was nothing left to stop.
 
     Live: it says what the run does now, and offers only what can still be done. Killing asks once more.
@@ -42,6 +40,8 @@ class StopBox(Orderly, ModalScreen["str | None"]):
     BINDINGS = [  # noqa: RUF012
         ("n,escape,enter,q", f"choose('{LEAVE}')", "No"),
         *((key, f"press('{key}')", key) for key in "yseicK"),
+        ("j", "scroll(1)", "Down"),
+        ("k", "scroll(-1)", "Up"),
     ]
 
     def __init__(self, run: Run, *, grace: float) -> None:
@@ -51,10 +51,11 @@ class StopBox(Orderly, ModalScreen["str | None"]):
         self._hand: HandRun | str | None = None  # which processes are proved its own, where that needs a proof
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="box", classes="stop"):
+        with self.box("stop"):
             yield Static(id="stop-title", markup=False)
             yield Lines(hang=9, id="stop-facts")
-            yield Lines(hang=_KEY + _TITLE, id="stop-choices")
+            with self.foot():
+                yield Brief(hang=_KEY + _TITLE, id="stop-choices")
 
     def on_mount(self) -> None:
         self._show(is_ready=True)
@@ -92,9 +93,17 @@ class StopBox(Orderly, ModalScreen["str | None"]):
             return
         self.query_one("#stop-title", Static).update(Text(stop_choices.title(self._run), style="bold"))
         self.query_one("#stop-facts", Lines).show(stop_choices.facts(self._now, time.time(), self._hand))
+        self._show_choices()
+
+    def _show_choices(self) -> None:
+        """On a low terminal, where each has a line, what follows from it stands close to what it does."""
         choices = self._choices()
-        widest = max(_TITLE, *(len(one.title) for one in choices))
+        widest = 0 if self.size.height < LOW else max(_TITLE, *(len(one.title) for one in choices))
         self.query_one("#stop-choices", Lines).show([_spans(one, widest) for one in choices])
+
+    def on_resize(self) -> None:
+        if self.is_mounted:
+            self._show_choices()
 
     def action_press(self, key: str) -> None:
         """Only what is offered counts: a key whose line has just gone does nothing."""
@@ -171,4 +180,5 @@ class StopBox(Orderly, ModalScreen["str | None"]):
 
 def _spans(choice: Choice, widest: int) -> list[Span]:
     what = "(enter)" if choice.answer == LEAVE else choice.what
-    return [(f"{choice.key:<{_KEY}}", "accent"), (f"{choice.title:<{widest}}", ""), (f" {what}", "quiet")]
+    gap = " " if widest else "  "
+    return [(f"{choice.key:<{_KEY}}", "accent"), (f"{choice.title:<{widest}}", ""), (f"{gap}{what}", "quiet")]
