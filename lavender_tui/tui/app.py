@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from textual import work
+from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.reactive import var
 
@@ -22,6 +23,7 @@ from lavender_tui.tui.colourless import forgiving
 from lavender_tui.tui.ending import restore_on_signals
 from lavender_tui.tui.feed import Feed, RunsChanged, WatchFailed
 from lavender_tui.tui.hand import SETTLE_SECONDS, Hand
+from lavender_tui.tui.in_turn import InTurn
 from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.palette import LavenderCommands
 from lavender_tui.tui.screens.runs import RunsScreen
@@ -73,6 +75,7 @@ class LavenderApp(Orderly, AnnouncingApp):
         self.look = look or Look()
         self.telling = Telling(self, self.look.notify)
         self._hand = Hand()
+        self._in_turn = InTurn(self, super().on_event)
         super().__init__()
         self._notices = self.look.notices
         self.grace_seconds = grace_seconds
@@ -132,6 +135,19 @@ class LavenderApp(Orderly, AnnouncingApp):
             self.notify(words, title="Nothing was changed", severity="warning", markup=False)
             return True
         return False
+
+    @property
+    def is_typed_to(self) -> bool:
+        """Was a key read that nobody has got yet?"""
+        return self._in_turn.is_waiting
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            await self._in_turn.take(event)
+            return
+        await super().on_event(event)
+        if isinstance(event, (Key, Paste)):
+            self._in_turn.heard(event)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """What nothing has answered, and is a key of another place, says so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,12 @@ _NEAR = {  # where one gets to with one key; from anywhere else the list is the 
     LOG: (RUN, CURVE, DATA, RESUME),
     TREE: (RUN, CURVE, DATA),
 }
+_DIGITS = "1-7"
 _GLYPHS = {
     "enter": "⏎", "escape": "esc", "space": "␣", "slash": "/", "question_mark": "?", "left": "←", "right": "→",
-    "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
+    "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn", "plus": "+", "minus": "-", "percent_sign": "%",
 }  # fmt: skip
+_NAMES = {shown: name for name, shown in _GLYPHS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,27 @@ class Key:
     def shown(self) -> str:
         """The key as a person reads it."""
         return self.display or _shown(self.keys.split(",")[0])
+
+    def pressed_at(self, cell: int) -> str:
+        """Of several keys that are shown together the one at that cell, the first of them behind them, as Textual names
+        it; empty where there is one, whose action is all that a click asks for."""
+        several = self.shown.split("-" if self.shown == _DIGITS else " ")
+        if len(several) == 1:
+            return ""
+        under = next((one for at, one in _placed(several) if at <= cell < at + len(one)), "")
+        return _named(under) if under else self.keys.split(",")[0]
+
+
+def _placed(shown: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Each with the cell that it begins at, one cell between them."""
+    at = 0
+    for one in shown:
+        yield at, one
+        at += len(one) + 1
+
+
+def _named(shown: str) -> str:
+    return _NAMES.get(shown, shown.replace("^", "ctrl+"))
 
 
 def _shown(key: str) -> str:
@@ -242,8 +265,8 @@ TABLE: tuple[Key, ...] = (
         changes=False, help="Copy the path of the log; or the error or match that a key went to",
     ),
     Key(
-        id="run.tabs", keys="1,2,3,4,5,6,7", action="tab", display="1-7", title="tab", places=(RUN, LOG), label="tabs",
-        changes=False,
+        id="run.tabs", keys="1,2,3,4,5,6,7", action="tab", display=_DIGITS, label="tabs", title="tab",
+        places=(RUN, LOG), changes=False,
         help="Overview, Checkpoints, Loss, Data, Processes, Log, History; tab goes to the next, in the log to a file",
     ),
     Key(

@@ -73,7 +73,8 @@ async def quiet(pilot: Pilot[Any]) -> None:
             if not left or not app.is_running:
                 break
             await asyncio.sleep(0)
-            left = left - 1 if all(map(_is_at_rest, [app, *app._registry])) else 10
+            is_typed_to = getattr(app, "is_typed_to", False)
+            left = left - 1 if not is_typed_to and all(map(_is_at_rest, [app, *app._registry])) else 10
         if app.is_running and app.screen_stack:
             app.screen._on_timer_update()
 

@@ -74,17 +74,19 @@ class KeyBar(Widget):
             self._marks.append((start, start + spans_length(entry[:2]), key))
         return text_of(self, spans)
 
-    def _at(self, x: int) -> Key | None:
-        for start, end, key in self._marks:
-            if start <= x < end:
-                return key
-        return None
+    def _at(self, x: int) -> tuple[Key, int] | None:
+        """The key there, and how many cells in."""
+        return next(((key, x - start) for start, end, key in self._marks if start <= x < end), None)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        key = self._at(event.x)
-        self.tooltip = Text(key.help) if key else None
+        at = self._at(event.x)
+        self.tooltip = Text(at[0].help) if at else None
 
     async def on_click(self, event: events.Click) -> None:
-        key = self._at(event.x)
-        if key is not None:
+        if (at := self._at(event.x)) is None:
+            return
+        key, cell = at
+        if pressed := key.pressed_at(cell):
+            self.app.post_message(events.Key(pressed, pressed if len(pressed) == 1 else None))
+        else:
             await self.app.run_action(key.action, self.screen)
