@@ -324,6 +324,39 @@ async def test_a_click_in_the_key_bar_presses_the_key(play: Play, playground: Pa
             await until(pilot, lambda: pilot.app.screen is not page, "the page before")
 
 
+@pytest.mark.parametrize(
+    ("place", "key", "cell", "seen"),
+    [
+        (RUN, "run.tabs", 2, r"History\]"),
+        (LOG, "run.tabs", 0, r"1 Overview\]"),
+        (CURVE, "curve.zoom", 0, r"steps? \d.* of"),
+        (CURVE, "curve.move", 0, "at step"),
+        (CURVE, "curve.metric", 2, "metric"),
+        (DATA, "data.ranks", 2, "world_size"),
+        (DISK, "disk.last", 0, "newest 4 and"),
+        (RESUME, "sheet.change", 2, r"\[8\]"),
+    ],
+)
+async def test_a_click_on_keys_that_are_shown_together_presses_the_one_under_the_pointer(
+    play: Play, playground: Path, place: str, key: str, cell: int, seen: str
+) -> None:
+    async with play(playground, size=LARGE) as pilot:
+        pilot.app.screen.go_to_run(str(playground / FAILED))
+        await _until_there(pilot, rf"▌▾ {FAILED}", place)
+        await press(pilot, *PLACES[place][0])
+        await _until_there(pilot, PLACES[place][1], "the key bar")
+        bar = pilot.app.screen.query_one(KeyBar)
+
+        def marks() -> list[int]:
+            return [start for start, _, one in bar._marks if one.id == key]
+
+        await until(pilot, marks, "the key in the bar")
+        before = text_of(pilot.app)
+        await pilot.click(bar, offset=(marks()[0] + cell, 0))
+        await until(pilot, lambda: text_of(pilot.app) != before and re.search(seen, text_of(pilot.app)), seen)
+        assert pilot.app.is_running
+
+
 @pytest.mark.parametrize("place", _EVERY)
 async def test_everything_in_the_palette_can_be_done(play: Play, playground: Path, place: str) -> None:
     """Each of its entries is an action that the page has, with all that it needs."""
