@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import normpath
 
-from lavender_tui.model.checkpoint import Checkpoint
+from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import why_passed_over
 from lavender_tui.model.run import Run
+
+_LOOK = "look at it yourself"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,11 @@ class Fate:
     @property
     def may_go(self) -> bool:
         return not self.why
+
+    @property
+    def wants_a_look(self) -> bool:
+        """Does it stay for the one reason that nobody can tell what it is worth?"""
+        return self.why.endswith(_LOOK)
 
     @property
     def size_bytes(self) -> int:
@@ -77,15 +84,17 @@ def _of_run(run: Run, rules: KeepRules, sources: dict[tuple[str, str], str]) -> 
 
 
 def _why_kept(one: Checkpoint, sources: dict[tuple[str, str], str], kept: dict[str, str]) -> str:
+    if one.wholeness is Wholeness.UNREAD:
+        return one.wholeness.value
     if not one.is_usable:
-        return f"not a whole checkpoint ({one.wholeness.value}): look at it yourself"
+        return f"not a whole checkpoint ({one.wholeness.value}): {_LOOK}"
     if (source := sources.get(tail(one.path))) is not None:
         return f"{source} was resumed from it"
     return kept.get(one.path, "")
 
 
 def _why_alone(one: Checkpoint, sound: Mapping[str | None, Sequence[Checkpoint]]) -> str:
-    return "" if sound.get(one.stage) else "no checkpoint of its stage is sound: look at it yourself"
+    return "" if sound.get(one.stage) else f"no checkpoint of its stage is sound: {_LOOK}"
 
 
 def sound_ones(run: Run) -> dict[str | None, list[Checkpoint]]:
@@ -167,3 +176,40 @@ def seconds_until_full(free_bytes: int, found: Iterable[Cost]) -> float | None:
     """How long the free space lasts at this rate; None where nothing is being added."""
     rate = sum(cost.bytes_per_second for cost in found)
     return free_bytes / rate if rate > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """All that is said of the checkpoints of many runs, worked out once: no key waits for a sum over thousands.
+
+    `fates`: of each run, by its key, oldest first. `doomed`: those that may go. `free_bytes`: None if nobody knows.
+    """
+
+    costs: Sequence[Cost]
+    fates: Mapping[str, Sequence[Fate]]
+    doomed: Sequence[Fate]
+    size_bytes: int
+    doomed_bytes: int
+    free_bytes: int | None
+    seconds_left: float | None
+
+    def doomed_of(self, key: str | None) -> list[Fate]:
+        """Those of one run."""
+        return [fate for fate in self.fates.get(key or "", ()) if fate.may_go]
+
+
+def account(runs: Iterable[Run], rules: KeepRules, judged: Sequence[Fate], free_bytes: int | None) -> Account:
+    """What the fates of these runs come to."""
+    by_run: dict[str, list[Fate]] = {}
+    for fate in judged:
+        by_run.setdefault(fate.run.key, []).append(fate)
+    found, doomed = costs(runs, rules, judged), [fate for fate in judged if fate.may_go]
+    return Account(
+        costs=found,
+        fates=by_run,
+        doomed=doomed,
+        size_bytes=sum(cost.size_bytes for cost in found),
+        doomed_bytes=sum(fate.size_bytes for fate in doomed),
+        free_bytes=free_bytes,
+        seconds_left=None if free_bytes is None else seconds_until_full(free_bytes, found),
+    )

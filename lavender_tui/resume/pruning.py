@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lavender_tui.checkpoints.names import rank_files, rank_stem, stem_of
@@ -37,8 +37,9 @@ class Pruned:
 def judged(runs: Iterable[Run], rules: KeepRules) -> list[Fate]:
     """The fate of every checkpoint, with what only the disk tells: whose run it is, and who was resumed from it."""
     runs = tuple(runs)
-    parents = {os.path.dirname(os.path.realpath(run.path)) for run in runs}
-    roots = {os.path.realpath(run.root) for run in runs}
+    led = led_to()
+    parents = {os.path.dirname(led(run.path)) for run in runs}
+    roots = {led(root) for root in {run.root for run in runs}}
     by_journal = _journals_tell(parents | roots)
     by_record = _records_tell(parents - roots)
     found = []
@@ -46,12 +47,27 @@ def judged(runs: Iterable[Run], rules: KeepRules) -> list[Fate]:
         why = fate.why
         if not why and not os.path.lexists(os.path.join(fate.run.path, LAUNCH)):
             why = FOREIGN
-        if not why and (name := tail(os.path.realpath(fate.checkpoint.path))) in by_journal:
+        if not why and (name := tail(led(fate.checkpoint.path))) in by_journal:
             why = "a run was resumed from it, says the journal"
         elif not why and name in by_record:
             why = f"{by_record[name]}, beside its run, was resumed from it"
         found.append(Fate(run=fate.run, checkpoint=fate.checkpoint, why=why))
     return found
+
+
+def led_to() -> Callable[[str], str]:
+    """As os.path.realpath, for many paths of few directories: each of these is followed once."""
+    known: dict[str, str] = {}
+
+    def led(path: str) -> str:
+        head, name = os.path.split(path)
+        if name in ("", ".") or ".." in path or os.path.islink(path):
+            return os.path.realpath(path)
+        if (real := known.get(head)) is None:
+            real = known[head] = led(head)
+        return os.path.join(real, name)
+
+    return led
 
 
 def _journals_tell(roots: Iterable[str]) -> set[tuple[str, str]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lavender_tui.launch.stop_order import StopOrder
     from lavender_tui.logs.pager import Page
     from lavender_tui.logs.survey import Survey
-    from lavender_tui.model.disk import Fate
+    from lavender_tui.model.disk import Account, KeepRules
     from lavender_tui.model.ending import StopRequest
     from lavender_tui.model.log_errors import ErrorBlock
     from lavender_tui.model.plan import Proposal
@@ -241,11 +241,14 @@ class ViewsRead(Message):
 
 @dataclass
 class DiskJudged(Message):
-    """The fate of every checkpoint, and the free bytes of the root's disk (None: it can't be asked)."""
+    """Answer to question number `sequence`, asked with these rules, which took so long. `is_whole`: all runs had been
+    read when it was asked."""
 
     sequence: int
-    fates: Sequence[Fate]
-    free_bytes: int | None
+    rules: KeepRules
+    is_whole: bool
+    account: Account
+    seconds: float
 
 
 @dataclass

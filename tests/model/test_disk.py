@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
-from lavender_tui.model.disk import KeepRules, costs, fates, seconds_until_full
+from lavender_tui.model.disk import KeepRules, account, costs, fates, seconds_until_full
 from lavender_tui.model.run import Lineage, LiveProcess, Run, RunState
 from tests.model.build import checkpoint, run
 
@@ -31,6 +31,13 @@ def test_the_newest_whole_one_of_each_stage_stays() -> None:
 def test_what_is_cut_is_never_the_newest_and_never_goes() -> None:
     saved = [save(1), save(2), save(3, wholeness=Wholeness.CUT), save(4, wholeness=Wholeness.UNREAD)]
     assert gone([run("a", *saved)], KeepRules()) == {1}
+    told = [(fate.why, fate.wants_a_look) for fate in fates([run("a", *saved)], KeepRules())]
+    assert told == [
+        ("", False),
+        ("newest whole of pretrain", False),
+        ("not a whole checkpoint (cut off): look at it yourself", True),
+        ("not read yet", False),
+    ]
 
 
 def test_what_looks_wrong_takes_no_sound_ones_place() -> None:
@@ -102,3 +109,12 @@ def test_how_long_the_disk_lasts() -> None:
     ]
     assert seconds_until_full(50_000, found) == 500.0
     assert seconds_until_full(50_000, [found[1]]) is None
+
+
+def test_an_account_of_all_runs() -> None:
+    rules, runs = KeepRules(), [run("a", save(1), save(2)), run("b", save(3))]
+    found = account(runs, rules, fates(runs, rules), 50_000)
+    assert (found.size_bytes, found.doomed_bytes, found.free_bytes, found.seconds_left) == (3000, 1000, 50_000, None)
+    assert [fate.checkpoint.save_count for fate in found.doomed] == [1]
+    assert found.doomed_of(runs[0].key) == found.doomed and found.doomed_of(runs[1].key) == found.doomed_of(None) == []
+    assert [fate.checkpoint.save_count for fate in found.fates[runs[0].key]] == [1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 
 from lavender_tui.launch import journal
 from lavender_tui.model.disk import KeepRules
-from lavender_tui.resume.pruning import Pruned, judged, prune
+from lavender_tui.resume.pruning import Pruned, judged, led_to, prune
 from lavender_tui.watch.scan import scan
 from tests.tui import runs
 
@@ -119,3 +120,15 @@ def test_rank_files_that_two_checkpoints_may_count_on_stay(tmp_path: Path) -> No
         left = [name for name in os.listdir(run) if name.startswith(first.stem) and "rank" not in name]
         assert beside.exists() == bool(left)
         assert len(done.gone) == 1 or not left
+
+
+def test_every_path_leads_where_the_system_leads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c" / "f").touch()
+    for link, to in (("l", "a/b"), ("a/b/up", "../.."), ("loop", "loop"), ("a/g", "b/c/f")):
+        (tmp_path / link).symlink_to(to)
+    monkeypatch.chdir(tmp_path)
+    led, few = led_to(), ("a", "l", "up", "b", "c", "f", "g", "loop", "gone", "..", ".", "")
+    for parts in itertools.product(few, repeat=3):
+        for path in ("/".join(parts), f"{tmp_path}/{'/'.join(parts)}"):
+            assert led(path) == os.path.realpath(path), path

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.screen import Screen
 
+from lavender_tui.model.disk import Fate, KeepRules
+from lavender_tui.model.run import Run
 from lavender_tui.resume import pruning
+from lavender_tui.tui.feed import RunsChanged
 from lavender_tui.tui.screens.ask import Ask
 from lavender_tui.tui.screens.disk import DiskScreen
+from lavender_tui.tui.start import Look
 from tests.tui import runs
 from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
 
@@ -46,6 +52,20 @@ async def test_what_could_go_is_shown_with_why_the_rest_stays(play: Play, full: 
         await until_shown(pilot, "4 could go")
         await press(pilot, "escape")
         assert not isinstance(pilot.app.screen, DiskScreen) and counts(full) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("ascii_only", [False, True], ids=["usual", "ascii"])
+async def test_a_broken_file_is_not_marked_as_fine(play: Play, full: Path, ascii_only: bool) -> None:
+    runs.save(full / OLD, 6, cut_at=0.5)
+    async with play(full, look=Look(ascii=ascii_only)) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "2 could go")
+        await press(pilot, "g")
+        await until_shown(pilot, "! stays: not a whole checkpoint (cut off)")
+        [line] = [one for one in lines_of(pilot.app) if "-0006.pt" in one]
+        fine = "+ " if ascii_only else "✓ "
+        assert "! stays: not a whole checkpoint (cut off): look at it yourself" in line and fine not in line
+        assert f"{fine}newest whole of pretrain" in text_of(pilot.app)
 
 
 async def test_nothing_goes_without_a_yes_and_then_only_that(play: Play, full: Path) -> None:
@@ -112,6 +132,79 @@ async def test_one_key_is_for_the_run_under_the_cursor_another_for_all_and_each_
         assert OTHER in said and OLD in said
         await press(pilot, "n", "j", "P")
         await until_shown(pilot, "nothing of this run could go; A is for all runs")
+
+
+class Held:
+    """Judging as it is, each time held until it is let go; with how many runs and saves it was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[int] = []
+        self._may_go, self._judged = threading.Semaphore(0), pruning.judged
+        monkeypatch.setattr(pruning, "judged", self.judged)
+
+    def judged(self, runs: tuple[Run, ...], rules: KeepRules) -> list[Fate]:
+        self.asked.append(sum(len(run.checkpoints) for run in runs))
+        assert self._may_go.acquire(timeout=60)
+        return self._judged(runs, rules)
+
+    def let_go(self, times: int = 1) -> None:
+        self._may_go.release(times)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    made = Held(monkeypatch)
+    yield made
+    made.let_go(1000)
+
+
+async def test_nothing_is_stated_before_it_is_counted_and_runs_that_change_hold_no_answer_up(
+    play: Play, full: Path, held: Held
+) -> None:
+    async with play(full) as pilot:
+        await press(pilot, "D")
+        await until(pilot, lambda: held.asked == [6], "the first question")
+        shown = text_of(pilot.app)
+        assert shown.count("counting…") == 2 and " 0 B" not in shown and "could go:" not in shown
+        assert "esc back" in lines_of(pilot.app)[-1] and "newest 3" in shown
+        for count in (6, 7):
+            runs.save(full / OLD, count, loss=2.0)
+            saves = count + 1
+            await until(pilot, lambda saves=saves: sum(len(one.checkpoints) for one in pilot.app.runs) == saves, "it")
+        assert held.asked == [6]
+        held.let_go()
+        await until_shown(pilot, "2 could go: ")
+        await until(pilot, lambda: held.asked == [6, 8], "the next question, with all that came")
+        assert "2 could go: " in text_of(pilot.app) and "counting…" not in text_of(pilot.app)
+        held.let_go()
+        await until_shown(pilot, "4 could go: ")
+
+
+async def test_other_rules_are_counted_at_once_and_till_then_nothing_goes(play: Play, full: Path, held: Held) -> None:
+    async with play(full) as pilot:
+        await press(pilot, "D")
+        held.let_go()
+        await until_shown(pilot, "2 could go: ")
+        await press(pilot, "plus")
+        await until_shown(pilot, "newest 4 and the best 1   counting…")
+        await press(pilot, "P")
+        await until_shown(pilot, "it is still being counted")
+        await press(pilot, "minus", "minus")
+        held.let_go(2)
+        await until_shown(pilot, "newest 2 and the best 1   3 could go: ")
+        assert held.asked == [6, 6, 6]
+
+
+async def test_while_runs_are_still_being_read_it_is_so_far_alone(play: Play, full: Path) -> None:
+    async with play(full) as pilot:
+        last = pilot.app.snapshot
+        pilot.app.post_message(RunsChanged(replace(last, sequence=last.sequence + 1, is_complete=False)))
+        await press(pilot, "D")
+        await until_shown(pilot, "of checkpoints so far, counting…")
+        await until_shown(pilot, "2 could go so far: ")
+        pilot.app.post_message(RunsChanged(replace(last, sequence=last.sequence + 2)))
+        await until_shown(pilot, "2 could go: ")
+        assert "so far" not in text_of(pilot.app)
 
 
 async def test_what_was_deleted_is_told_though_the_page_was_left_meanwhile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -12,7 +13,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from lavender_tui.model import text
-from lavender_tui.model.disk import Cost, Fate, KeepRules, costs, seconds_until_full
+from lavender_tui.model.disk import Account, Fate, KeepRules, account
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
 from lavender_tui.tui.messages import DiskJudged, PruneEnded
@@ -30,11 +31,17 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 99
 _MOST_NAMED = 10  # runs that a question names
+_RESTS = 4  # times as long as a judging took: the keys and the reading of the runs need the machine, too
+_FAULT_SECONDS = 30.0  # until it is tried again after one that broke off
+_COUNTING = "counting…"
 _FAR_OFF_SECONDS = 366 * 86_400.0  # a disk that lasts for longer is no news
 
 
 class DiskScreen(Orderly, Screen[None]):
-    """Judged anew, in a thread, whenever the runs or the rules change."""
+    """Judged anew, in a thread, when the runs or the rules change; until there is an answer the one before it stays.
+
+    Thousands of runs that are being read change faster than they are judged: what is under way is never begun anew.
+    """
 
     COMPONENT_CLASSES = INKS
     PLACE = keys.DISK
@@ -49,10 +56,9 @@ class DiskScreen(Orderly, Screen[None]):
         super().__init__()
         self._rules = rules
         self._runs: tuple[Run, ...] = ()
-        self._fates: Sequence[Fate] = ()
-        self._costs: Sequence[Cost] = ()
-        self._free: int | None = None
+        self._answer: DiskJudged | None = None
         self._sequence = 0
+        self._is_read = self._is_judging = self._is_resting = False
         self._is_pruning = self._is_asking = False
 
     @property
@@ -67,63 +73,98 @@ class DiskScreen(Orderly, Screen[None]):
         yield KeyBar(keys.DISK, id="keys")
 
     def on_mount(self) -> None:
-        self._runs = self.lavender.runs
-        self._ask()
+        self._take(self.lavender.snapshot)
+        self.query_one(CostTable).say_nothing(_COUNTING)
+        self._show_head()
+        self.call_after_refresh(self._ask)
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """While a question stands the page stays as it was when it was asked: both say the same numbers."""
-        if snapshot.runs != self._runs and not self._is_asking:
-            self._runs = snapshot.runs
+        if not self._is_asking and self._take(snapshot):
             self._ask()
+
+    def _take(self, snapshot: Snapshot | FirstLook | None) -> bool:
+        """Is there anything new in it? Once all runs were read, what is still to be read is only what came since."""
+        if snapshot is None or (snapshot.runs == self._runs and snapshot.is_complete <= self._is_read):
+            return False
+        self._runs, self._is_read = snapshot.runs, self._is_read or snapshot.is_complete
+        return True
 
     # Judging
 
     def _ask(self) -> None:
         self._sequence += 1
         self._show_head()
-        self._judge(self._sequence, self._runs, self._rules, self.lavender.roots[0])
+        self._judge_next()
+
+    def _judge_next(self) -> None:
+        """One at a time, with rests between them, unless it is the person who waits for the next."""
+        is_answered = self._answer is not None and self._answer.sequence == self._sequence
+        is_held = self._is_judging or self._is_asking or (self._is_resting and self._current is not None)
+        if not is_answered and not is_held:
+            self._is_judging = True
+            self._judge(self._sequence, self._runs, self._rules, self.lavender.roots[0], self._is_read)
+
+    @property
+    def _current(self) -> Account | None:
+        """The newest answer, if it is one to the rules that are chosen."""
+        is_current = self._answer is not None and self._answer.rules == self._rules
+        return self._answer.account if self._answer is not None and is_current else None
+
+    def _rest(self, seconds: float) -> None:
+        self._is_judging, self._is_resting = False, True
+        self.set_timer(seconds, self._end_rest)
+
+    def _end_rest(self) -> None:
+        self._is_resting = False
+        self._judge_next()
 
     @work(thread=True, exclusive=True, group="judge", exit_on_error=False, description="judge")
-    def _judge(self, sequence: int, runs: tuple[Run, ...], rules: KeepRules, root: str) -> None:
+    def _judge(self, sequence: int, runs: tuple[Run, ...], rules: KeepRules, root: str, is_whole: bool) -> None:
         from lavender_tui.resume.pruning import judged
 
+        begun = time.monotonic()
         fates = judged(runs, rules)
         try:
             room = os.statvfs(root)
             free = room.f_bavail * room.f_frsize
         except OSError:
             free = None
+        found = account(runs, rules, fates, free)
         if not get_current_worker().is_cancelled:
-            self.post_message(DiskJudged(sequence, fates, free))
+            self.post_message(DiskJudged(sequence, rules, is_whole, found, time.monotonic() - begun))
 
     def on_disk_judged(self, message: DiskJudged) -> None:
-        if message.sequence != self._sequence or self._is_asking:
-            return
-        self._fates, self._free = message.fates, message.free_bytes
-        self._costs = costs(self._runs, self._rules, self._fates)
-        table = self.query_one(CostTable)
-        table.say_nothing("no checkpoint yet: nothing to delete")
-        table.set_costs(self._costs)
-        self._show_head()
-        self._show_fates()
+        self._rest(_RESTS * message.seconds)
+        if not self._is_asking and message.rules == self._rules:
+            self._answer = message
+            table = self.query_one(CostTable)
+            table.say_nothing("no checkpoint yet: nothing to delete" if message.is_whole else _COUNTING)
+            table.set_costs(message.account.costs)
+            self._show_head()
+            self._show_fates()
+        self._judge_next()
 
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
-            self._is_pruning = False
+            if event.worker.group == "judge":
+                self._rest(_FAULT_SECONDS)
+            else:
+                self._is_pruning = False
             words = text.one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 300)
             self.notify(words, title="That did not work", severity="error", markup=False)
 
     # What is shown
 
     @property
-    def _doomed(self) -> list[Fate]:
-        return [fate for fate in self._fates if fate.may_go]
+    def _doomed(self) -> Sequence[Fate]:
+        return self._current.doomed if self._current is not None else ()
 
     @property
-    def _doomed_here(self) -> list[Fate]:
+    def _doomed_here(self) -> Sequence[Fate]:
         """Those of the run under the cursor."""
-        return [fate for fate in self._doomed if fate.run.key == self._cursor_key]
+        return self._current.doomed_of(self._cursor_key) if self._current is not None else ()
 
     @property
     def _cursor_key(self) -> str | None:
@@ -131,28 +172,42 @@ class DiskScreen(Orderly, Screen[None]):
         return cost.run.key if cost is not None else None
 
     def _show_head(self) -> None:
-        total = sum(cost.size_bytes for cost in self._costs)
-        head: list[Span] = [(" disk  ", "accent"), (text.size(total), "strong"), (" of checkpoints", "quiet")]
-        if self._free is not None:
-            head.append((f"   {text.size(self._free)} free", "strong"))
-            left = seconds_until_full(self._free, self._costs)
-            if left is not None and left < _FAR_OFF_SECONDS:
-                head.append((f", full in {text.duration(left)} at this rate", "warn" if left < 86_400 else "quiet"))
-        self.query_one("#title", Lines).show([head])
-        doomed = self._doomed
+        self.query_one("#title", Lines).show([[(" disk  ", "accent"), *self._sizes()]])
         kept: list[Span] = [
             (" of each run and stage keep the newest ", "quiet"), (f"{self._rules.last}", "accent"),
-            (" and the best ", "quiet"), (f"{self._rules.best}", "accent"),
-            (f"   {len(doomed):,} could go: {_size(doomed)}", ""),
+            (" and the best ", "quiet"), (f"{self._rules.best}", "accent"), *self._gains(),
         ]  # fmt: skip
         if self._is_pruning:
             kept.append(("   deleting…", "warn"))
         self.query_one("#rules", Lines).show([kept])
 
+    def _sizes(self) -> list[Span]:
+        if self._answer is None:
+            return [(_COUNTING, "quiet")]
+        found = self._answer.account
+        so_far = "" if self._answer.is_whole else f" so far, {_COUNTING}"
+        head: list[Span] = [(text.size(found.size_bytes), "strong"), (f" of checkpoints{so_far}", "quiet")]
+        if found.free_bytes is not None:
+            head.append((f"   {text.size(found.free_bytes)} free", "strong"))
+        if found.seconds_left is not None and found.seconds_left < _FAR_OFF_SECONDS:
+            ink = "warn" if found.seconds_left < 86_400 else "quiet"
+            head.append((f", full in {text.duration(found.seconds_left)} at this rate", ink))
+        return head
+
+    def _gains(self) -> list[Span]:
+        """What could go by these rules; nothing before the first answer, which the title tells of."""
+        if self._answer is None:
+            return []
+        if (found := self._current) is None:
+            return [(f"   {_COUNTING}", "quiet")]
+        so_far = "" if self._answer.is_whole else " so far"
+        return [(f"   {len(found.doomed):,} could go{so_far}: {text.size(found.doomed_bytes)}", "")]
+
     @on(LineTable.Highlighted, "#costs")
     def _show_fates(self) -> None:
         wanted = self._cursor_key
-        self.query_one(FateTable).set_fates([fate for fate in self._fates if fate.run.key == wanted])
+        of_all = self._answer.account.fates if self._answer is not None else {}
+        self.query_one(FateTable).set_fates(of_all.get(wanted or "", ()))
         self.query_one(KeyBar).recheck()
 
     # What the person does
@@ -169,6 +224,8 @@ class DiskScreen(Orderly, Screen[None]):
             return ""
         if self._is_pruning:
             return "it is being deleted already"
+        if self._current is None:
+            return "it is still being counted"
         if action == "prune" and self._doomed:
             return "nothing of this run could go; A is for all runs"
         may_keep_fewer = self._rules != KeepRules(last=1, best=0)
@@ -201,7 +258,7 @@ class DiskScreen(Orderly, Screen[None]):
             self._is_asking = False
             if yes:
                 self._begin_pruning(doomed)
-            self._runs = self.lavender.runs  # what changed while the question stood
+            self._take(self.lavender.snapshot)  # what changed while the question stood
             self._ask()
 
         self._is_asking = True

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from lavender_tui.model import text
+from lavender_tui.model.checkpoint import Wholeness
 from lavender_tui.model.disk import Cost, Fate
 from lavender_tui.tui.themes import state_ink, state_words
 from lavender_tui.tui.widgets.line_table import Cell, Column, LineTable
@@ -76,5 +77,15 @@ class FateTable(LineTable):
             "name": Cell(text.clean(name, 200), ink, elide="left"),
             "size": Cell(text.size(fate.size_bytes), ink),
             "loss": Cell(text.loss(fate.checkpoint.loss, fate.checkpoint.loss_text)[:8], ink),
-            "fate": Cell("– could go", "warn") if fate.may_go else Cell(f"✓ {text.clean(fate.why, 300)}", "quiet"),
+            "fate": _told(fate),
         }
+
+
+def _told(fate: Fate) -> Cell:
+    """Marked as fine is only what stays because it is wanted."""
+    if fate.may_go:
+        return Cell("– could go", "warn")
+    why = text.clean(fate.why, 300)
+    if fate.wants_a_look:
+        return Cell(f"! stays: {why}", "warn")
+    return Cell(f"… {why}" if fate.checkpoint.wholeness is Wholeness.UNREAD else f"✓ {why}", "quiet")
