@@ -359,6 +359,28 @@ async def test_ten_thousand_rows_scroll() -> None:
         assert table.scroll_offset.y == 0
 
 
+async def test_the_cursor_is_back_on_its_run_when_a_filter_shows_that_again(play: Play, tmp_path: Path) -> None:
+    """What is acted on is what it stands on; a letter more or less is no choice of another run."""
+    root = tmp_path / "checkpoints"
+    for number in range(9):
+        runs.save(root / f"run-2026-03-01_00-0{number}-00", 1, epoch=number % 2 + 1, age_seconds=3600.0)
+    async with play(root, size=SMALL) as pilot:
+        await until(pilot, lambda: len(table(pilot).keys) == 9, "nine runs")
+        await press(pilot, "g", "j", "j", "j")
+        chosen = table(pilot).cursor_key
+        assert chosen is not None and chosen.endswith("05-00")
+        for query in ("epoch=1", "epoch=1x", "epoch=2"):
+            pilot.app.screen.view = View(query=query)
+            await quiet(pilot)
+        assert table(pilot).cursor_key == chosen
+        pilot.app.screen.view = View(query="epoch=1")
+        await press(pilot, "j")
+        other = table(pilot).cursor_key
+        pilot.app.screen.view = View()
+        await quiet(pilot)
+        assert table(pilot).cursor_key == other != chosen
+
+
 async def test_the_garbage_collector_works_again_with_the_first_rows(tmp_path) -> None:
     """It is off while the app starts; off for good, a watching app would grow."""
     import gc

@@ -200,16 +200,18 @@ class LineTable(ScrollView, can_focus=True):
         """Those that fit."""
         return [column for column, _ in self._layout]
 
-    def set_keys(self, keys: list[str], places: Mapping[str, int] | None = None) -> None:
+    def set_keys(self, keys: list[str], places: Mapping[str, int] | None = None, *, wanted: str | None = None) -> None:
         """New rows. The cursor stays on its row, lines that say the same aren't repainted.
 
-        `places`: where each key stands; asked of the keys if it isn't known.
+        `places`: where each key stands; asked of the keys if it isn't known. `wanted`: the row that the cursor goes to
+        if it is there.
         """
-        at = self.cursor_key
+        stood = self.cursor_key
         offset = self._cursor - self.scroll_offset.y
         self._keys = keys
         self._places = {key: place for place, key in enumerate(keys)} if places is None else places
         nearest = max(0, min(self._cursor, len(keys) - 1))  # where its row is gone
+        at = wanted if wanted in self._places else stood
         self._cursor = nearest if at is None else self._places.get(at, nearest)
         self._lay_out()
         self.virtual_size = Size(self.scrollable_content_region.width, len(keys) + HEAD)

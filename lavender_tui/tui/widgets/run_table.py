@@ -75,6 +75,7 @@ class RunTable(LineTable):
         self._rows: list[ListRow] = []
         self._view = View()
         self._marked: frozenset[str] = frozenset()
+        self._left: str | None = None  # the run that the cursor was on before a filter took its row away
         self._name_width = _NAME_USUAL
         self._wanted = tuple(wanted)
         self._fixed = _chosen(self._wanted, ages.AGE_WIDTH, self._view.sorting.column)
@@ -94,7 +95,16 @@ class RunTable(LineTable):
             self._name_width = max(_NAME_LEAST, min(_NAME_MOST, arranged.name_width))
         age_width = ages.CLOCK_WIDTH if arranged.has_odd_ages else ages.AGE_WIDTH
         self._fixed = _chosen(self._wanted, age_width, view.sorting.column)
-        self.set_keys(arranged.keys, arranged.places)
+        if view.query == before.query:
+            self.set_keys(arranged.keys, arranged.places)
+            return
+        wanted = self._left or self.cursor_key
+        self.set_keys(arranged.keys, arranged.places, wanted=wanted)
+        self._left = None if self.cursor_key == wanted else wanted
+
+    def _move(self, index: int) -> None:
+        self._left = None
+        super()._move(index)
 
     def change_runs(self, changed: Mapping[str, Run]) -> bool:
         """Take over what changed of runs that are shown and stay in their places; False where some don't."""
