@@ -288,18 +288,18 @@ class AllMetricsRead(Message):
 
 @dataclass
 class HistoryRead(Message):
-    """What happened to the run, newest first."""
+    """What happened to the run in `path`, newest first; None where it could not be read."""
 
-    sequence: int
-    rows: list[Happening]
+    path: str
+    rows: list[Happening] | None
 
 
 @dataclass
 class ProcessesSampled(Message):
-    """The run's processes as a tree, with what each uses."""
+    """The processes of the run in `path` as a tree, with what each uses; None where they could not be asked."""
 
-    sequence: int
-    rows: list[ProcessRow]
+    path: str
+    rows: list[ProcessRow] | None
 
 
 @dataclass

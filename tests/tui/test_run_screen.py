@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -369,6 +370,28 @@ async def test_history_tells_who_did_what(play: Play, tmp_path: Path, root: str)
         await until_shown(pilot, "launched")
         shown = text_of(pilot.app)
         assert "ada@gpu-03" in shown and "stop asked" in shown and "too hot" in shown
+
+
+async def test_a_history_that_is_long_in_coming_is_shown(play: Play, root: Path, monkeypatch) -> None:
+    """On a slow file system it is asked for again, as once a second, before it is there."""
+    from lavender_tui.tui import history
+
+    read, is_asked_again, begun = history.read_history, threading.Event(), list[str]()
+
+    def slowly(run, followers):
+        begun.append(run.path)
+        is_asked_again.wait(60)
+        return read(run, followers)
+
+    monkeypatch.setattr(history, "read_history", slowly)
+    async with play(root, size=LARGE) as pilot:
+        await press(pilot, "enter", "7")
+        await until(pilot, lambda: begun, "it is being read")
+        for _ in range(3):
+            pilot.app.screen.read_tab()
+        assert len(begun) == 1
+        is_asked_again.set()
+        await until_shown(pilot, "resumed as")
 
 
 @pytest.mark.parametrize("is_noted", [True, False], ids=["by the journal", "by the records"])

@@ -20,7 +20,7 @@ from lavender_tui.tui.widgets.key_bar import KeyBar
 from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.metric_plot import MetricPlot
-from lavender_tui.tui.widgets.process_table import ProcessTable, in_tree
+from lavender_tui.tui.widgets.process_table import ProcessRow, ProcessTable, in_tree
 from lavender_tui.tui.widgets.tab_bar import TabBar
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class RunTabs(RunActions):
         self.set_reactive(RunTabs.tab, tab)
         self._sampler: Sampler | None = None
         self._sampled_at = 0.0
-        self._asked = 0
-        self._is_reading_metrics = False
+        self._being_read: set[int] = set()  # the tabs: what takes longer than until it is asked for again is let finish
         self._metrics_reader: Reader | None = None
 
     @property
@@ -108,42 +107,55 @@ class RunTabs(RunActions):
 
     def read_tab(self, *, is_new: bool = False) -> None:
         """What the open tab shows, read anew; called when the run changed and once a second."""
-        self._asked += 1
         if self.tab == LOSS:
             self.query_one(MetricPlot).redraw()
-            if not self._is_reading_metrics:  # a long file takes longer than the second until it is asked for again
-                self._is_reading_metrics = True
-                self._read_metrics(self.shown_run.path)
+        if self.tab in self._being_read:
+            return
+        if self.tab == LOSS:
+            self._being_read.add(LOSS)
+            self._read_metrics(self.shown_run.path)
         elif self.tab == HISTORY:
-            self._read_history(self._asked, self.shown_run, self.followers)
+            self._being_read.add(HISTORY)
+            self._read_history(self.shown_run, self.followers)
         elif self.tab == PROCESSES and (is_new or time.monotonic() - self._sampled_at > _SAMPLE_SECONDS):
+            self._being_read.add(PROCESSES)
             self._sampled_at = time.monotonic()
-            self._sample(self._asked, self.shown_run)
+            self._sample(self.shown_run)
 
     @work(thread=True, exclusive=True, group="metrics", exit_on_error=False, description="metrics")
     def _read_metrics(self, path: str) -> None:
-        from lavender_tui.watch.all_metrics import Reader
-
-        worker = get_current_worker()
-        reader = self._metrics_reader
-        if reader is None or reader.run_dir != path:
-            reader = self._metrics_reader = Reader(path)
         found: dict[str, list[tuple[float, float]]] = {}
+        unread, worker = Unread(), get_current_worker()
         try:
+            from lavender_tui.watch.all_metrics import Reader
+
+            reader = self._metrics_reader
+            if reader is None or reader.run_dir != path:
+                reader = self._metrics_reader = Reader(path)
             found = reader.read(lambda: worker.is_cancelled)
+            unread = Unread(reader.first_step, reader.left_out)
         finally:
-            self.post_message(MetricsRead(path, found, Unread(reader.first_step, reader.left_out)))
+            self.post_message(MetricsRead(path, found, unread))
 
     @work(thread=True, exclusive=True, group="history", exit_on_error=False, description="history")
-    def _read_history(self, sequence: int, run: Run, followers: Sequence[Run]) -> None:
+    def _read_history(self, run: Run, followers: Sequence[Run]) -> None:
         from lavender_tui.tui.history import read_history
 
-        found = read_history(run, followers)
-        if not get_current_worker().is_cancelled:
-            self.post_message(HistoryRead(sequence, found))
+        found = None
+        try:
+            found = read_history(run, followers)
+        finally:
+            self.post_message(HistoryRead(run.path, found))
 
     @work(thread=True, exclusive=True, group="sample", exit_on_error=False, description="sample")
-    def _sample(self, sequence: int, run: Run) -> None:
+    def _sample(self, run: Run) -> None:
+        rows = None
+        try:
+            rows = self._sampled(run)
+        finally:
+            self.post_message(ProcessesSampled(run.path, rows))
+
+    def _sampled(self, run: Run) -> list[ProcessRow]:
         from lavender_tui.launch.identity import process_stat
         from lavender_tui.watch.usage import Sampler
 
@@ -153,12 +165,10 @@ class RunTabs(RunActions):
         usage = self._sampler.sample({str(one.pid): (one,) for one in everybody})
         stats = {one.pid: process_stat(one.pid) for one in everybody}
         parents = {pid: stat[1] for pid, stat in stats.items() if stat is not None}
-        rows = in_tree(run.processes, parents, {int(pid): one for pid, one in usage.items()}, run.leftovers)
-        if not get_current_worker().is_cancelled:
-            self.post_message(ProcessesSampled(sequence, rows))
+        return in_tree(run.processes, parents, {int(pid): one for pid, one in usage.items()}, run.leftovers)
 
     def on_metrics_read(self, message: MetricsRead) -> None:
-        self._is_reading_metrics = False
+        self._being_read.discard(LOSS)
         if message.path == self.shown_run.path:
             self.show_metrics(message.metrics, message.unread)
         else:
@@ -169,7 +179,8 @@ class RunTabs(RunActions):
         raise NotImplementedError
 
     def on_history_read(self, message: HistoryRead) -> None:
-        if message.sequence == self._asked:
+        self._being_read.discard(HISTORY)
+        if message.rows is not None and message.path == self.shown_run.path:
             table = self.query_one(HistoryTable)
             table.say_nothing("nothing is recorded: no start, no stop, no end")
             table.set_rows(message.rows)
@@ -190,7 +201,8 @@ class RunTabs(RunActions):
             self.app.push_screen(Document(f"{entry.what}, {when_of(entry)}", at_length(entry)))
 
     def on_processes_sampled(self, message: ProcessesSampled) -> None:
-        if message.sequence <= self._asked and self.tab == PROCESSES:
+        self._being_read.discard(PROCESSES)
+        if message.rows is not None and message.path == self.shown_run.path and self.tab == PROCESSES:
             table = self.query_one(ProcessTable)
             table.say_nothing("no process of it lives on this host")
             table.set_rows(message.rows)
