@@ -105,6 +105,7 @@ class LogHunter:
                 has_more = self._turn()
             except OSError:
                 self._let_go()  # the reader says why
+                self._give_up()
                 has_more = False
             if not has_more:
                 self._wake.wait(_POLL_SECONDS)
@@ -134,6 +135,12 @@ class LogHunter:
                 self._seek(order) if order.line is None else self._seek_line(order, order.line)
             return True
         return self._go_on_counting() or self._go_on_surveying() or self._look_at_file()
+
+    def _give_up(self) -> None:
+        """There is nothing to look in: whoever waits is told."""
+        order = self._order
+        if order is not None and self._has_done(order):
+            self._post(LogSought(self._session, order.number, 1.0, is_over=True))
 
     def _let_go(self) -> None:
         if self._pager is not None:

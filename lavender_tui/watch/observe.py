@@ -318,6 +318,8 @@ class Watcher:
             self._survey.has_ended(of, identity, status)
         except OSError as error:
             self._troubles["memory"] = _not_remembered(error)
+        except Exception as error:  # whatever it is, the next end is noted
+            self._troubles["ends"] = f"an end can't be noted: {type(error).__name__}: {error}"
         self._agenda.schedule([of.path])
         self._search_now.set()  # what it left behind has lost its parent
 

@@ -85,3 +85,13 @@ def test_what_is_looked_for_next_is_not_lost_while_a_line_is_being_found(logs: l
     hunter.start()
     until(lambda: [one for one in post.messages if isinstance(one, LogFound) and one.number == 2], what="the second")
     hunter.close()
+
+
+def test_what_is_looked_for_in_a_file_that_is_gone_is_given_up(tmp_path: Path, until):
+    posted: list[Message] = []
+    hunter = LogHunter(lambda message: posted.append(message) is None)
+    hunter.show(str(tmp_path / "gone.log"), 1)
+    hunter.look(Order(1, Query.of("loss")))
+    hunter.start()
+    until(lambda: [one for one in posted if isinstance(one, LogSought) and one.number == 1 and one.is_over], what="it")
+    hunter.close()
