@@ -324,11 +324,15 @@ class ResumeScreen(Checking, StopActions):
         """While something goes on, esc ends that; where something refuses, enter leads to its row."""
         if action == "launch" and self._is_refused:
             return "show what refuses"
+        if action == "launch" and self._error is not None and not self._is_waiting:
+            return "try again"
         goes_on = self.is_looking or self._is_to_launch or self._launching_since is not None
         return "stop it" if action == "back" and goes_on else ""
 
     def is_unsaid(self, action: str) -> bool:
         """Not drawn in the key bar, whose room is for what can be done. The key still answers: it says why not."""
+        if action == "launch":
+            return self._proposal is None and self._error is not None
         return action == "before_spike" and not self._sheet.can_go_back
 
     @property

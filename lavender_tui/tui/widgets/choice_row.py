@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from lavender_tui.tui.sheet_rows import RowView
 from lavender_tui.tui.widgets.inks import Span, spans_length, text_of
-from lavender_tui.tui.widgets.lines import wrap_spans
+from lavender_tui.tui.widgets.lines import cut_spans, wrap_spans
 
 LABEL = 14
 _MOST_DIGITS = 4
@@ -83,7 +83,7 @@ class ChoiceRow(Widget, can_focus=True):
             2,
         )
         below = [[(" " * LABEL, ""), *line] for line in remark] if view.remark else []
-        return [head, *below]
+        return [cut_spans(head, width), *below]
 
     def _roll(self, view: RowView) -> list[Span]:
         """‹ one value ›, the arrows only where there is another one."""

@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from lavender_tui.model.text import clean
-from lavender_tui.tui.widgets.inks import text_of
+from lavender_tui.tui.widgets.inks import fit, text_of
 
 _ARROW = 3
 
@@ -32,8 +32,8 @@ class HintLine(Widget):
 
 
 def fitting(words: str, width: int) -> str:
-    """The words up to the last stop that `width` cells have room for: no half sentence."""
+    """The words up to the last stop that `width` cells have room for: no half sentence, where that can be helped."""
     if cell_len(words) <= width:
         return words
     ends = [at for at, char in enumerate(words) if char in ",.:;" and cell_len(words[:at]) <= width]
-    return words[: ends[-1]] if ends else words
+    return words[: ends[-1]] if ends else fit(words, width)

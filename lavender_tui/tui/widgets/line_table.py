@@ -24,6 +24,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from lavender_tui.tui.widgets.inks import fit, ground, ink
+from lavender_tui.tui.widgets.lines import wrap_spans
 
 GAP = 2  # cells between columns
 HEAD = 1  # the line of titles
@@ -221,10 +222,11 @@ class LineTable(ScrollView, can_focus=True):
         self._announce()
 
     def say_nothing(self, words: str) -> None:
-        """What stands below the titles while there are no rows."""
+        """What stands below the titles while there are no rows, on as many lines as it takes."""
         if words != self._nothing:
+            lines = max(len(self._laid_nothing()), 1)
             self._nothing = words
-            self.refresh_line(self.scroll_offset.y + HEAD)
+            self.refresh_lines(self.scroll_offset.y + HEAD, max(lines, len(self._laid_nothing())))
 
     def recheck(self) -> None:
         """Repaint the cells on the screen that say something else, and forget the lines that aren't on it."""
@@ -307,7 +309,7 @@ class LineTable(ScrollView, can_focus=True):
             return self._draw_head(width, base)
         index = y - HEAD + self.scroll_offset.y
         if index >= len(self._keys):
-            return self._draw_nothing(width, base) if index == 0 else Strip.blank(width, base)
+            return self._draw_nothing(y - HEAD, width, base) if not self._keys else Strip.blank(width, base)
         known = self._lines.get(index)
         if known is None:
             cells = self.cells(index)
@@ -323,8 +325,14 @@ class LineTable(ScrollView, can_focus=True):
             segments.append(Segment(fit(cell.text, room, right=column.right), base + ink(self, cell.ink)))
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _draw_nothing(self, width: int, base: Style) -> Strip:
-        words = fit(self._nothing, max(1, width - self.MARGIN))
+    def _laid_nothing(self) -> list[str]:
+        """The lines of what is said where there are no rows."""
+        lines = wrap_spans([(self._nothing, "")], max(1, self.scrollable_content_region.width - self.MARGIN), 0)
+        return ["".join(words for words, _ in line) for line in lines]
+
+    def _draw_nothing(self, line: int, width: int, base: Style) -> Strip:
+        lines = self._laid_nothing()
+        words = fit(lines[line] if line < len(lines) else "", max(1, width - self.MARGIN))
         return Strip([Segment(" " * self.MARGIN, base), Segment(words, base + ink(self, "quiet"))])
 
     def _draw_row(self, cells: Mapping[str, Cell], at_cursor: bool, width: int, base: Style) -> Strip:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -132,13 +133,17 @@ def under_label(line: Sequence[Span]) -> int:
 
 
 class Lines(Widget):
-    """Shows `lines`; wraps each at the widget's width with a hanging indent, None: below what follows its label."""
+    """Shows `lines`; wraps each at the widget's width with a hanging indent, None: below what follows its label.
+
+    Where it is lower than what it says, the last of its lines ends in an ellipsis if that stands in a sentence's midst.
+    """
 
     def __init__(self, *, hang: int | None = 2, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._hang = hang
         self._lines: list[list[Span]] = []
         self._known: tuple[int, list[list[Span]]] = (-1, [])  # the width, and the lines at it
+        self._begun: list[int] = []  # where among these each of `lines` begins, and how many they are
 
     def show(self, lines: list[list[Span]]) -> None:
         if (lines := self.worded(lines)) != self._lines:
@@ -156,8 +161,18 @@ class Lines(Widget):
             most, room = max(0, width // 3), max(1, width)
             hangs = (under_label(line) if self._hang is None else self._hang for line in self._lines)
             each = zip(self._lines, hangs, strict=True)
-            self._known = width, [part for line, hang in each for part in wrap_spans(line, room, min(hang, most))]
+            laid = [wrap_spans(line, room, min(hang, most)) for line, hang in each]
+            self._begun = list(itertools.accumulate(map(len, laid), initial=0))
+            self._known = width, [part for parts in laid for part in parts]
         return self._known[1]
+
+    def _in_sight(self, width: int, height: int) -> list[list[Span]]:
+        laid = self._laid(width)
+        if not 0 < height < len(laid):
+            return laid
+        end = next((at for at in self._begun if at >= height), height)
+        rest = [span for line in laid[height - 1 : end] for span in line]
+        return [*laid[: height - 1], cut_spans(rest, width)]
 
     def lines_at(self, width: int) -> int:
         """How many lines it takes in a widget of that width."""
@@ -168,7 +183,7 @@ class Lines(Widget):
 
     def render(self) -> Text:
         out = Text(no_wrap=True, end="")
-        for number, line in enumerate(self._laid(self.content_size.width)):
+        for number, line in enumerate(self._in_sight(*self.content_size)):
             if number:
                 out.append("\n")
             out.append_text(text_of(self, line))

@@ -1,0 +1,61 @@
+"""Sentences on a narrow screen: whole where they can be, and where not, seen to be cut. What to do is never what is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from lavender_tui.launch.locks import WAIT, resume_lock
+from lavender_tui.tui.widgets.inks import INKS, Span
+from lavender_tui.tui.widgets.lines import Lines
+from tests.tui.conftest import SMALL, Play, lines_of, press, quiet, text_of, until_shown
+from tests.tui.sheets import FAILED, choose_local, launched_run, open_sheet
+
+
+def read(pilot: Pilot[int]) -> str:
+    """The words on the screen, line breaks left out."""
+    return " ".join(text_of(pilot.app).split())  # type: ignore[arg-type]
+
+
+class _Low(App[int]):
+    """Lines in a widget that is lower than they are."""
+
+    COMPONENT_CLASSES = INKS
+    CSS = "Lines { height: 2; width: 20; }"
+    lines: list[list[Span]] = []  # noqa: RUF012
+
+    def compose(self) -> ComposeResult:
+        yield Lines()
+
+    def on_mount(self) -> None:
+        self.query_one(Lines).show(self.lines)
+
+
+async def test_a_sentence_without_room_ends_in_an_ellipsis() -> None:
+    app = _Low()
+    app.lines = [[("nine words of one sentence that go on and on", "")]]
+    async with app.run_test(size=(30, 6)) as pilot:
+        await quiet(pilot)
+        assert lines_of(app)[:3] == ["nine words of one", "  sentence that go…", ""]  # type: ignore[arg-type]
+
+
+async def test_a_sentence_that_is_whole_has_no_ellipsis_though_others_follow() -> None:
+    app = _Low()
+    app.lines = [[("one", "")], [("two", "")], [("three", "")]]
+    async with app.run_test(size=(30, 6)) as pilot:
+        await quiet(pilot)
+        assert lines_of(app)[:3] == ["one", "two", ""]  # type: ignore[arg-type]
+
+
+async def test_who_resumes_it_already_is_said_with_what_to_do_and_enter_tries_again(play: Play, one_run: Path) -> None:
+    async with play(one_run, size=SMALL) as pilot:
+        await open_sheet(pilot)
+        await choose_local(pilot)
+        with resume_lock(str(one_run / FAILED)):
+            await press(pilot, "enter")
+            await until_shown(pilot, "⏎ try again")
+            assert WAIT in read(pilot) and "merge and launch" not in read(pilot)
+        await press(pilot, "enter")
+        await launched_run(pilot)
