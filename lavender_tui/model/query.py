@@ -1,8 +1,10 @@
 """The language that filters runs: `state:stalled loss<2 stage=sft !tag`. Pure: text and runs in, a test out.
 
-Terms stand between blanks and must all hold; `|` between two of them means either; `!` before one turns it round.
+Terms stand between blanks and must all hold; `|` between two of them means either, before a comparison also without
+blanks (`loss<2|loss>4`; in a word alone it is part of the pattern); `!` before one turns it round.
 `field:text` has the text in it, `field=text` is it, `field!=text` is not, and `<`, `<=`, `>`, `>=` compare numbers,
-ages (`saved<2h`) and sizes (`size>10GB`). A word alone is a pattern anywhere in name, stage, state or reason. Fields
+ages (`saved<2h`) and sizes (`size>10GB`). A number with a decimal point is that of a column where it rounds to it, for
+columns show rounded ones. A word alone is a pattern anywhere in name, stage, state or reason. Fields
 are the columns and every setting of the run (`lr=3e-4`, `--batch-size>16`). What can't be understood, for it is still
 being typed, is looked for as plain text.
 """
@@ -23,8 +25,11 @@ from lavender_tui.model.settings import settings_of
 Value = str | float | None
 Test = Callable[[Run], bool]
 
+NAME, SIGN = r"-{0,2}[A-Za-z_][\w.\-]*", "<=|>=|!=|:|=|<|>"
+_EITHER = rf"\|(?=\s|$|!?{NAME}(?:{SIGN}))"  # between two terms, of which the second one is a comparison
 _TERM = re.compile(
-    r"""(?P<not>!?)(?:(?P<field>-{0,2}[A-Za-z_][\w.\-]*)(?P<op><=|>=|!=|:|=|<|>)(?P<value>"[^"]*"?|\S*)|(?P<word>"[^"]*"?|\S+))""",
+    rf"""(?P<not>!?)(?:(?P<field>{NAME})(?P<op>{SIGN})(?P<value>"[^"]*"?|(?:(?!{_EITHER})\S)*)
+        |(?P<word>{_EITHER}|"[^"]*"?|\S+))""",
     re.VERBOSE,
 )
 _UNITS = {
@@ -33,7 +38,7 @@ _UNITS = {
 }  # fmt: skip
 _COMPARE = {"<": operators.lt, "<=": operators.le, ">": operators.gt, ">=": operators.ge}
 _NUMBER = re.compile(r"([-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([a-z%]*)", re.IGNORECASE)
-_LONGEST_TEXT = 1_000
+_LONGEST_TEXT, _LONGEST_EXPONENT = 1_000, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class Field:
     is_number: bool = False
     is_age: bool = False  # another one at each instant
     names: tuple[str, ...] = ()  # other words for it
+    kind: str = "a number"  # what it is compared with
+    examples: tuple[str, ...] = ("2",)
 
 
 def _newest(name: str) -> Callable[[Run, float], Value]:
@@ -54,6 +61,10 @@ def _newest(name: str) -> Callable[[Run, float], Value]:
 
 def _age(moment: float | None, now: float) -> float | None:
     return None if moment is None else max(0.0, now - moment)
+
+
+def _ago(name: str, moment: Callable[[Run], float | None], help: str) -> Field:
+    return Field(name, lambda run, now: _age(moment(run), now), help, True, True, kind="an age", examples=("1h", "30m"))
 
 
 def _save_count(run: Run, now: float) -> Value:
@@ -89,10 +100,10 @@ FIELDS: tuple[Field, ...] = (
     Field("saves", _save_count, "the save_count", True, names=("save_count",)),
     Field("loss", _loss, "the newest checkpoint's loss", True),
     Field("lr", _newest("lr"), "the learning rate", True),
-    Field("saved", lambda run, now: _age(run.last_save_at, now), "how long ago it saved: saved<2h", True, True),
-    Field("started", lambda run, now: _age(run.started_at, now), "how long ago it started", True, True),
-    Field("active", lambda run, now: _age(run.last_activity_at, now), "how long ago it gave a sign", True, True),
-    Field("left", _left, "the time that it says is left: left<3h", True),
+    _ago("saved", lambda run: run.last_save_at, "how long ago it saved: saved<2h"),
+    _ago("started", lambda run: run.started_at, "how long ago it started"),
+    _ago("active", lambda run: run.last_activity_at, "how long ago it gave a sign"),
+    Field("left", _left, "the time that it says is left: left<3h", True, kind="a time", examples=("3h", "30m")),
     Field("world", lambda run, now: run.world_size, "ranks", True, names=("world_size",)),
     Field("pid", lambda run, now: run.pid, "the process", True),
     Field("host", lambda run, now: run.host, "where it runs or ran"),
@@ -102,7 +113,7 @@ FIELDS: tuple[Field, ...] = (
     Field("from", lambda run, now: run.resumed_from.run if run.resumed_from else None, "the run it was resumed from"),
     Field("command", lambda run, now: " ".join(masked(run.launched_command)), "what was launched"),
     Field("checkpoints", lambda run, now: len(run.checkpoints), "how many there are", True),
-    Field("size", _size, "what its checkpoints take: size>10GB", True),
+    Field("size", _size, "what its checkpoints take: size>10GB", True, kind="a size", examples=("10GB",)),
     Field("warnings", lambda run, now: " ".join(run.warnings), "what is odd about it"),
 )  # fmt: skip
 _LITERAL = re.compile(r"[A-Za-z0-9_-]+")  # a word that stands for nothing but itself
@@ -212,10 +223,11 @@ def _field_test(term: re.Match[str], now: float) -> Test:
     def value(run: Run) -> Value:
         return field.read(run, now) if field is not None else _setting(run, name)
 
+    is_rounded = field is not None and field.is_number
     if operator == "!=":
-        return lambda run: not _equals(value(run), wanted)
+        return lambda run: not _equals(value(run), wanted, is_rounded)
     if operator == "=":
-        return lambda run: _equals(value(run), wanted)
+        return lambda run: _equals(value(run), wanted, is_rounded)
     if operator == ":":
         return lambda run: _contains(value(run), wanted)
     return lambda run: _compares(value(run), operator, wanted)
@@ -249,13 +261,29 @@ def _as_number(value: Value) -> float | None:
     return None if value is None else float(value)
 
 
-def _equals(value: Value, wanted: str) -> bool:
+def _equals(value: Value, wanted: str, is_rounded: bool = False) -> bool:
+    """`is_rounded`: the value is shown with fewer digits than it has, and as many as were typed after the point are
+    to be the same."""
     if value is None:
         return wanted.lower() in ("none", "–", "-")
     number, other = _as_number(value), number_of(wanted)
     if number is not None and other is not None:
-        return math.isclose(number, other, rel_tol=1e-9)
+        return math.isclose(_as_shown(number, wanted) if is_rounded else number, other, rel_tol=1e-9)
     return str(value).lower() == wanted.lower()
+
+
+def _as_shown(number: float, wanted: str) -> float:
+    """The number with as many digits after the point as `wanted` has; one without a point is meant exactly."""
+    match = _NUMBER.fullmatch(wanted.strip())
+    mantissa, _, exponent = match[1].lower().partition("e") if match is not None else ("", "", "")
+    _, point, digits = mantissa.partition(".")
+    if match is None or not point or not math.isfinite(number) or len(exponent) > _LONGEST_EXPONENT:
+        return number
+    unit = _UNITS.get(match[2].lower(), 1.0)
+    try:
+        return round(number / unit, len(digits) - int(exponent or 0)) * unit
+    except OverflowError:  # rounded up it would be no number any more
+        return number
 
 
 def _contains(value: Value, wanted: str) -> bool:

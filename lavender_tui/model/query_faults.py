@@ -12,6 +12,7 @@ from lavender_tui.model.settings import settings_of
 from lavender_tui.model.text import clean
 
 _LIKENESS = 0.6
+_SPACED = re.compile(rf"(?:^|\s)!?({queries.NAME})(\s*)({queries.SIGN})(\s*)([^\s|]+)")
 _MOST_RUNS = 500  # whose settings are looked through for a name
 
 
@@ -24,6 +25,15 @@ def fault_of(query: str, runs: Sequence[Run]) -> str | None:
         for term in group:
             if term["field"] and term["value"] and (fault := _fault(term, runs)):
                 return fault
+    return _spaced(query)
+
+
+def _spaced(query: str) -> str | None:
+    """ "loss < 2" are three words."""
+    for found in _SPACED.finditer(query):
+        name, before, sign, after, wanted = found.groups()
+        if before or after:
+            return f"type {clean(name, 40)}{sign}{clean(wanted, 40)}, with no space around {sign}"
     return None
 
 
@@ -35,7 +45,9 @@ def _fault(term: re.Match[str], runs: Sequence[Run]) -> str | None:
     if field.name == "state" and operator in (":", "=", "!="):
         return _no_state(wanted, is_whole=operator != ":")
     if operator in ("<", "<=", ">", ">=") and queries.number_of(wanted) is None:
-        return f"{clean(name, 40)}{operator} wants a number, such as {name}{operator}2: {clean(wanted, 40)} is none"
+        asked = f"{clean(name, 40)}{operator}"
+        such = " or ".join(asked + one for one in field.examples)
+        return f"{asked} wants {field.kind}, such as {such}: {clean(wanted, 40)} is none"
     return None
 
 
@@ -54,4 +66,7 @@ def _no_state(wanted: str, *, is_whole: bool) -> str | None:
     folded = wanted.lower()
     if any(folded == state if is_whole else folded in state for state in states):
         return None
+    if "|" in wanted:
+        either = " | ".join(f"state:{clean(one, 20)}" for one in wanted.split("|")[:3])
+        return f"| stands between whole terms: {either}"
     return f"there is no state {clean(wanted, 40)}: {', '.join(states)}"

@@ -70,6 +70,28 @@ def found(query: str) -> list[str]:
         ("size>=1kB", (FAILED, STALLED, NAN)),
         ("sft | failed", (FAILED, STALLED)),
         ("state:failed | state:stalled loss<2", (STALLED,)),
+        ("loss<2|loss>2", (FAILED, STALLED)),
+        ("loss<2|!state:running", (FAILED, STALLED, EMPTY)),
+        ("loss<2| state:failed", (FAILED, STALLED)),
+        ("loss<2 |state:failed", (FAILED, STALLED)),
+        ("sft|04-25", (STALLED, EMPTY)),  # a pattern in a word
+        ("loss<2|", (STALLED,)),  # still being typed
+        ("loss=2.41", (FAILED,)),  # as it is shown, in as many digits
+        ("loss=2.4127", (FAILED,)),
+        ("loss=2.4", (FAILED,)),
+        ("loss=2.42", ()),
+        ("loss=2", ()),
+        ("loss!=2.41", (STALLED, NAN, EMPTY)),
+        ("loss=2.4127e0", (FAILED,)),
+        ("loss=24.1e-1", (FAILED,)),
+        ("lr=3.0e-4", (FAILED,)),
+        ("lr=3.1e-4", ()),
+        ("saved=3.0h", (FAILED,)),
+        ("--lr=0.000", ()),  # a setting is shown with all its digits
+        ("loss=2.4e999999", ()),
+        ("loss=2.4e-999999", ()),
+        ("loss=2.4e-" + "9" * 5_000, ()),
+        ("loss=" + "1." + "0" * 5_000, ()),
         ("!failed", (STALLED, NAN, EMPTY)),
         ("SIGKILL", (FAILED,)),
         ('name="odd name"', (NAN,)),
@@ -99,6 +121,14 @@ def test_a_comparison_and_its_opposite_never_both_hold(field: str, operator: str
     opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
     one, other = found(f"{field}{operator}{number!r}"), found(f"{field}{opposite}{number!r}")
     assert not set(one) & set(other)
+
+
+@given(st.floats(-1e15, 1e15), st.integers(0, 12), st.sampled_from("fe"))
+def test_a_number_as_it_is_shown_finds_its_run(loss: float, digits: int, style: str) -> None:
+    shown = f"{loss:.{digits}{style}}"
+    if "." in shown:
+        one = run("one", checkpoint(1, loss=loss))
+        assert compile_query(f"loss={shown}", now=NOW)(one)
 
 
 def test_numbers_ages_and_sizes() -> None:

@@ -213,7 +213,7 @@ class RunsScreen(ListView, Screen[None]):
         from lavender_tui.model.query_faults import fault_of
 
         fault = fault_of(self.view.query, self._runs)
-        said = f"No run matches {clean(self.view.query, 60)}" if fault is None else f"✗ {fault}"
+        said = f"No run matches {clean(self.view.query, 200)}" if fault is None else f"✗ {fault}"
         return f"{said}   esc shows all of them again"
 
     def _change_rows(self, changed: frozenset[str]) -> bool:

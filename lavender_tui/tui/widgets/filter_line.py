@@ -15,7 +15,8 @@ from lavender_tui.model.query import Completion
 from lavender_tui.model.run import Run
 from lavender_tui.tui.messages import FilterEnded, FilterTyped
 
-_HINT = "state:failed  loss<2  stage=sft  saved<1h  lr=3e-4  !name   a word: anywhere   | either   tab completes"
+_EXAMPLES = ("state:failed", "loss<2", "saved<1h", "!name", "stage=sft", "lr=3e-4")  # the first ones are kept longest
+_KEYS = ("tab completes", "a word: anywhere", "| either")
 
 
 class _Completing(Suggester):
@@ -39,6 +40,18 @@ class _Completing(Suggester):
         return next((one for one in self.completion.of(value, most=20) if one.startswith(value)), None)
 
 
+def hint(width: int) -> str:
+    """What may be typed, as much of it as `width` cells have room for, and what the keys do."""
+    wanted = [_KEYS[0], *_EXAMPLES[:3], *_KEYS[1:], *_EXAMPLES[3:]]
+    for most in range(len(wanted), 0, -1):
+        kept = wanted[:most]
+        examples = "  ".join(one for one in _EXAMPLES if one in kept)
+        words = "   ".join([examples, *(one for one in reversed(_KEYS) if one in kept)]).strip()
+        if len(words) <= width:
+            return words
+    return ""
+
+
 class FilterLine(Input):
     """Says each change at once; tab goes through what the word could become, enter keeps the filter."""
 
@@ -48,8 +61,11 @@ class FilterLine(Input):
 
     def __init__(self, runs: Callable[[], Sequence[Run]], *, id: str) -> None:
         self._completing = _Completing(runs)
-        super().__init__(placeholder=_HINT, id=id, compact=True, suggester=self._completing, select_on_focus=False)
+        super().__init__(id=id, compact=True, suggester=self._completing, select_on_focus=False)
         self._offers: list[str] = []
+
+    def on_resize(self) -> None:
+        self.placeholder = hint(self.content_size.width - 1)
 
     def action_complete(self) -> None:
         """The first way to go on, at the next press the next one, at the end what was typed."""
