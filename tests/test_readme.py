@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lavender_tui.errors import LavenderError, NotFound, UsageError
 from lavender_tui.launch import hooks
+from lavender_tui.model import rhythm
 from lavender_tui.tui.keys import markdown
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +25,14 @@ def between(mark: str) -> str:
 
 def test_the_key_table_is_the_one_that_the_app_binds() -> None:
     assert between("keys").strip() == markdown().strip()
+
+
+def test_the_silences_that_are_no_stall_are_those_of_the_code() -> None:
+    told = " ".join(README.split())
+    steps, unproved, saves = rhythm.STEPS_FLOOR_SECONDS, rhythm.UNPROVED_FLOOR_SECONDS, rhythm.SAVES_FLOOR_SECONDS
+    assert f"more than {rhythm.STALL_INTERVALS} of its own intervals" in told
+    assert f"before {steps:.0f} s by its logged steps ({unproved:.0f} s where these bear no times)" in told
+    assert f"and {saves:.0f} s by its saves" in told
 
 
 def test_every_picture_is_there() -> None:

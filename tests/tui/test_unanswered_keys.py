@@ -60,6 +60,29 @@ async def test_each_key_of_the_list_that_can_do_nothing_says_why(play: Play, roo
         await until_shown(pilot, "mark one more run with ␣")
 
 
+NO_TREE = "· t  no run here goes on from another one, so there is no tree"
+
+
+async def test_tree_or_flat_says_where_there_is_no_tree(play: Play, one_run: Path) -> None:
+    async with play(one_run, size=SMALL) as pilot:
+        await press(pilot, "t")
+        await until_shown(pilot, NO_TREE)
+        assert not pilot.app.screen.view.is_flat
+
+
+async def test_tree_or_flat_works_on_what_is_folded_and_not_on_half_a_tree(play: Play, root: Path) -> None:
+    async with play(root, size=SMALL) as pilot:
+        await _on_failed(pilot, root)
+        await press(pilot, "t")
+        assert pilot.app.screen.view.is_flat
+        await press(pilot, "t", "left")
+        await until_shown(pilot, f"▌▸ {FAILED}")
+        await press(pilot, "t")
+        assert pilot.app.screen.view.is_flat
+        await press(pilot, "t", "right", "slash", *"09-12", "enter", "t")  # what it goes on from isn't among these
+        await until_shown(pilot, NO_TREE)
+
+
 async def test_a_key_of_many_other_places_begins_with_the_point_at_80_columns(play: Play, root: Path) -> None:
     async with play(root, size=SMALL) as pilot:
         await _on_failed(pilot, root)

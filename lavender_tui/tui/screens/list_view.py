@@ -40,6 +40,8 @@ class ListView(RunActions):
         return sorted(by_key.values(), key=lambda run: order.get(run.key, len(order)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "flat" and self._runs:
+            return self._has_tree
         if action in _LOOKS:
             return bool(self._runs)
         if action == "fold":
@@ -51,6 +53,15 @@ class ListView(RunActions):
             return bool(self.view.query.strip())
         return super().check_action(action, parameters)
 
+    @property
+    def _has_tree(self) -> bool:
+        """Does a run that is shown go on from another one that is? What is folded does."""
+        shown = set(self.query_one(RunTable).keys) if self.is_mounted else set[str]()
+        sources = [(run.key, run.resumed_from.run) for run in self._runs if run.resumed_from is not None]
+        return bool(self.view.folded) or any(
+            key in shown and source in shown and key != source for key, source in sources
+        )
+
     def why_not(self, action: str) -> str:
         if action == "fold" and self.cursor_run is not None:
             return "no run was resumed from this one"
@@ -58,6 +69,8 @@ class ListView(RunActions):
             return "mark one more run with ␣ first" if self.marked else "mark two runs with ␣ first"
         if action == "save_view":
             return "type a filter with / first"
+        if action == "flat" and self._runs:
+            return "no run here goes on from another one, so there is no tree"
         return "no run is here yet" if action in _LOOKS else super().why_not(action)
 
     # Order and shape
