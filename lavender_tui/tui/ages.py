@@ -84,12 +84,13 @@ def last_save(run: Run) -> float | None:
 
 
 def next_save(run: Run, now: float) -> str:
-    """When a living run saves next by its own habit: "next save in 4 min"; "" where that can't be said.
+    """When a living run saves next by its own habit: "next save in 4 min"; "" where that can't be said, as of one
+    that ends.
 
     In whole minutes: what changes every second would be drawn every second.
     """
     every, last = run.save_interval_seconds, run.last_save_at
-    if not run.is_alive or not every or every < 1 or last is None or is_odd(last, now):
+    if not run.is_alive or run.is_stopping or not every or every < 1 or last is None or is_odd(last, now):
         return ""
     left = last + every - now
     if abs(left) < 60:

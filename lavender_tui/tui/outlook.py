@@ -10,6 +10,7 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
 from lavender_tui.model.choosing import Choice, in_run
 from lavender_tui.model.data_rows import epoch_rows
+from lavender_tui.model.ending import saved_since
 from lavender_tui.model.plan import Policy
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.start import default_policy, is_training_over, policy_epoch, stage_after
@@ -19,6 +20,7 @@ from lavender_tui.tui.proof_words import is_told, proof_line, proof_mark, starti
 
 Span = tuple[str, str]
 _MOST_SIZES, _MOST_FOLLOWERS = 8, 2
+_ONCE_ENDED: Span = ("once it has ended, ", "quiet")
 
 
 def checkpoint_words(checkpoint: Checkpoint) -> str:
@@ -148,7 +150,9 @@ def _unsaved(run: Run) -> list[Span]:
         when = ": it can be resumed from its first save on" if run.is_alive else ": nothing to resume from"
         return [(f"nothing saved yet{when}", "quiet")]
     words: list[Span] = [("nothing saved yet; ", "quiet"), ("r ", "accent"), ("resumes again from ", "quiet")]
-    if run.is_alive:
+    if run.is_stopping:
+        words = [("nothing saved yet; ", "quiet"), _ONCE_ENDED, *words[1:]]
+    elif run.is_alive:
         words = [("it still runs; ", ""), words[0], ("x ", "accent"), ("stops it, then ", "quiet"), *words[1:]]
     return [*words, (source_words(source), "strong")]
 
@@ -157,7 +161,9 @@ def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]
     if is_training_over(checkpoint):
         return [_end(run, checkpoint)]
     first: list[Span] = [("r ", "accent"), ("resumes from ", "quiet")]
-    if run.is_alive:
+    if run.is_stopping:
+        first = [_ONCE_ENDED, first[0], (f"resumes from {_so_far(run)}", "quiet")]
+    elif run.is_alive:
         first = [("x ", "accent"), ("stops it; then ", "quiet"), *first]
     elif run.leftovers:
         first = [("x ", "accent"), ("ends what it left; then ", "quiet"), *first]
@@ -175,6 +181,14 @@ def _start(run: Run, choice: Choice, checkpoint: Checkpoint) -> list[list[Span]]
     lines.append([("  " + world_words(checkpoint), "quiet")])
     lines += [_passed(path, why) for path, why in choice.passed_over[:2]]
     return lines
+
+
+def _so_far(run: Run) -> str:
+    """Of a run that is stopping: what it may still save is newer than what there is."""
+    end = run.end
+    may_save = end is not None and end.stop_how != "kill" and run.saves_when_asked
+    is_saved = end is not None and saved_since(run.newest, end.stop_asked_at) is not None
+    return "its newest save, so far " if may_save and not is_saved else ""
 
 
 def _end(run: Run, checkpoint: Checkpoint) -> list[Span]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lavender_tui.model.run import Lineage, LiveProcess, RunState
+from lavender_tui.model.run import EndFacts, Lineage, LiveProcess, RunState
 from lavender_tui.tui import keys
 from lavender_tui.tui.ages import next_save
 from lavender_tui.tui.hand import SECONDS, Hand
@@ -209,6 +210,7 @@ def test_when_the_next_save_is_due(every: float | None, ago: float, words: str) 
     living = run("a", save_interval_seconds=every, last_save_at=now - ago, processes=alive)
     assert next_save(living, now) == words
     assert next_save(run("a", save_interval_seconds=every, last_save_at=now - ago), now) == ""
+    assert next_save(replace(living, end=EndFacts(stop_requested=True)), now) == "", "it ends"
 
 
 def test_a_busy_loop_still_knows_what_was_pasted() -> None:

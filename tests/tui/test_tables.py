@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness
-from lavender_tui.model.run import Lineage, LossPoint, Run
+from lavender_tui.model.proof import Begin
+from lavender_tui.model.run import EndFacts, Lineage, LiveProcess, LossPoint, Run
 from lavender_tui.tui import ages
 from lavender_tui.tui.facts import fact_lines
 from lavender_tui.tui.listing import ListRow
@@ -116,6 +117,27 @@ def test_a_resumed_run_without_a_save_says_what_it_began_from(name: str | None, 
     cells = run_cells(ListRow(new), NOW)
     assert (cells["stage"].text, cells["epoch"].text, cells["loss"].text) == (stage, "–", "2.5000")
     assert words(outlook(new)) == [f"nothing saved yet; r resumes again from {began}"]
+
+
+@pytest.mark.parametrize(
+    ("how", "saved_ago", "begins"),
+    [
+        ("graceful", 900.0, "once it has ended, r resumes from its newest save, so far pretrain 0007  whole"),
+        ("graceful", 1.0, "once it has ended, r resumes from pretrain 0007  whole"),
+        ("kill", 900.0, "once it has ended, r resumes from pretrain 0007  whole"),
+    ],
+)
+def test_of_a_run_that_is_stopping_it_says_what_can_be_done_then(how: str, saved_ago: float, begins: str) -> None:
+    alive = (LiveProcess(pid=1, start_ticks=1, role="worker"),)
+    end = EndFacts(stop_requested=True, stop_how=how, stop_asked_at=NOW - 5)
+    one = run("r", saved(NOW - saved_ago, save_count=7), processes=alive, end=end, begin=Begin())
+    first = words(outlook(one))[0]
+    assert first.startswith(begins) and "x " not in first
+    assert words(outlook(replace(one, end=None)))[0].startswith("x stops it; then r resumes from pretrain 0007")
+    quiet = words(outlook(one, readonly=True))[0]
+    assert quiet == first.replace("r resumes", "a resume starts")
+    empty = run("r", processes=alive, end=end, resumed_from=Lineage(run=SOURCE), losses=(LossPoint(step=1, loss=2.5),))
+    assert words(outlook(empty))[0].startswith("nothing saved yet; once it has ended, r resumes again from run-2026-")
 
 
 def test_rank_states_that_do_not_fit_promise_no_start() -> None:
