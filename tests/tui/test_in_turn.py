@@ -84,3 +84,13 @@ async def test_a_paste_after_the_slash_is_the_filter(play: Play, several: Path) 
         read_at_once(pilot, "/")
         pilot.app.post_message(events.Paste("state:idle"))
         await until(pilot, lambda: pilot.app.screen.view.query == "state:idle", "what was pasted")
+
+
+async def test_a_second_enter_goes_to_the_page_that_the_first_has_led_to(play: Play, several: Path) -> None:
+    async with play(several) as pilot:
+        read_at_once(pilot, "\n\n")
+        await until(
+            pilot,
+            lambda: [type(one).__name__ for one in pilot.app.screen_stack] == ["RunsScreen", "RunScreen", "TreeScreen"],
+            "the run's page, then its checkpoint",
+        )
