@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lavender_tui.config import NotifySettings
     from lavender_tui.model.run import Run
 
-    Hint = Callable[[Sequence[Run]], str]  # the newest run first, as they are now
+    Hint = Callable[[Sequence[Run], Run | None], str]  # the newest run first, as they are now; that under the cursor
     Leaving = Callable[[Sequence[Run]], tuple[str, str | None] | None]
 
 DEFAULT_THEME = "lavender"

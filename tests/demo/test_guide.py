@@ -37,9 +37,30 @@ def test_the_hint_follows_what_happened(runs: tuple[Run, ...], words: str) -> No
     assert guide.hint(runs).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("newest", "words"),
+    [
+        (SECOND, "Resumed as run-2026-01-02_00-00-00: on its row ⏎ opens its page"),
+        (
+            replace(SECOND, processes=(), state=RunState.STOPPED),
+            "run-2026-01-02_00-00-00 ended: on its row r resumes",
+        ),
+        (replace(SECOND, end=EndFacts(stop_requested=True)), "run-2026-01-02_00-00-00 saves and ends; on its row r"),
+        (replace(SECOND, processes=(), state=RunState.FINISHED), "run-2026-01-02_00-00-00 is through"),
+        (replace(SECOND, resumed_from=None), "run-2026-01-02_00-00-00 trains: on its row x stops it"),
+    ],
+)
+def test_with_the_cursor_on_another_run_it_names_the_one_that_it_speaks_of(newest: Run, words: str) -> None:
+    newest = replace(newest, name="run-2026-01-02_00-00-00")
+    assert guide.hint((newest, DEAD), DEAD).startswith(words)
+    assert len(words) < 77, "whole at 80 columns"
+    assert guide.hint((newest, DEAD), newest) == guide.hint((newest, DEAD))
+    assert "run-" not in guide.hint((newest, DEAD), newest)
+
+
 def test_it_is_gone_when_the_resumed_training_carries_on() -> None:
     carries_on = replace(SECOND, proof=Proof(verdict=Outcome.CARRIES_ON, words="carries on"))
-    assert guide.hint((carries_on, DEAD)) == ""
+    assert guide.hint((carries_on, DEAD)) == guide.hint((carries_on, DEAD), DEAD) == ""
 
 
 def test_leaving_asks_while_something_lives() -> None:

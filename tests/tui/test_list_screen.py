@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -266,8 +267,21 @@ async def test_no_runs_yet_is_friendly_and_ends_by_itself(play: Play, tmp_path: 
 
 
 async def test_the_hint_is_shown_as_text(play: Play, root: Path) -> None:
-    async with play(root, hint=lambda runs: "press r, then ⏎ [/x]") as pilot:
+    async with play(root, hint=lambda runs, cursor: "press r, then ⏎ [/x]") as pilot:
         assert "→ press r, then ⏎ [/x]" in text_of(pilot.app)
+
+
+async def test_the_hint_knows_the_run_under_the_cursor(play: Play, root: Path) -> None:
+    def hint(runs: Sequence[Run], cursor: Run | None) -> str:
+        return f"newest {runs[0].name}, here {cursor.name}" if runs and cursor else ""
+
+    async with play(root, size=SMALL, hint=hint) as pilot:
+        newest = pilot.app.runs[0].name
+        for _ in range(3):
+            here = pilot.app.screen.cursor_run.name
+            await until_shown(pilot, f"→ newest {newest}, here {here}")
+            await press(pilot, "j")
+            assert pilot.app.screen.cursor_run.name != here
 
 
 def _run(number: int, loss: float = 1.0) -> Run:

@@ -152,7 +152,7 @@ def still_lines_of(app: App[Any]) -> list[str]:
 
 
 async def test_a_notice_hides_nothing(play: Play, root: Path) -> None:
-    async with play(root, size=SMALL, hint=lambda runs: HINT) as pilot:
+    async with play(root, size=SMALL, hint=lambda runs, cursor: HINT) as pilot:
         before = still_lines_of(pilot.app)
         await press(pilot, "y", "y")
         await until_shown(pilot, "clipboard")

@@ -74,7 +74,7 @@ class RunsScreen(ListView, Screen[None]):
         yield EmptyList(self.lavender.roots, id="empty")
         yield RunPane(id="pane")
         if self.lavender.hint is not None:
-            yield HintLine(self.lavender.hint(self._runs), id="hint")
+            yield HintLine(self.lavender.hint(self._runs, None), id="hint")
         yield KeyBar(keys.LIST, id="keys")
 
     def on_mount(self) -> None:
@@ -117,8 +117,6 @@ class RunsScreen(ListView, Screen[None]):
         for note in fresh:
             if snapshot.runs or not note.startswith(tuple(clean(root) for root in self.lavender.roots)):
                 self.notify(clean(note, 300), title="Watching", markup=False, timeout=12)
-        if self.lavender.hint is not None:
-            self.query_one(HintLine).say(self.lavender.hint(snapshot.runs))
         if has_same and self._awaited is None and self._change_rows(snapshot.changed):
             self._rows_shown()
             return
@@ -254,6 +252,8 @@ class RunsScreen(ListView, Screen[None]):
         run = self.cursor_run
         followers = self._census.continuations(run.key) if run else []
         self.query_one(RunPane).show(run, followers)
+        if self.lavender.hint is not None:
+            self.query_one(HintLine).say(self.lavender.hint(self._runs, run))
 
     def _tick(self) -> None:
         """Ages grow: what reads differently is repainted, nothing else."""
