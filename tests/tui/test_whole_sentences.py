@@ -99,3 +99,11 @@ async def test_what_the_filter_takes_is_told_as_far_as_there_is_room(play: Play,
 
 def test_no_hint_of_the_filter_is_wider_than_its_line() -> None:
     assert [width for width in range(1, 200) if len(hint(width)) > width] == []
+
+
+async def test_what_went_wrong_is_said_to_its_end(play: Play, root: Path) -> None:
+    words = f"{'/a-long-way' * 14}/run-1: vm is resuming it since 0 s (pid 7193). {WAIT}"
+    async with play(root, size=SMALL) as pilot:
+        pilot.app.notify(words, title="Not resumed", severity="error")
+        await until_shown(pilot, "Not resumed")
+        assert WAIT in read(pilot)

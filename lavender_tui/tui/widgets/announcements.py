@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MARKS = {"information": ("·", "accent"), "warning": ("!", "warn"), "error": ("✗", "bad")}
 _HANG = 3
-_LONG = 3  # lines of one that stands alone
+_LONG = 3  # lines of one that only informs; what went wrong ends in what to do about it
 
 
 class AnnouncementLines(Widget):
@@ -41,7 +41,7 @@ class AnnouncementLines(Widget):
         width = self.screen.size.width - 2
         lines: list[tuple[Announcement, list[Span]]] = []
         for one in reversed(self._shown):
-            room = min(_LONG, self._most - len(lines))
+            room = min(_LONG if one.severity == "information" else self._most, self._most - len(lines))
             if room > 0:
                 lines = [(one, line) for line in _lines_of(one, width, room)] + lines
         self._lines = lines

@@ -27,13 +27,14 @@ class HintLine(Widget):
         self.display = bool(hint)
 
     def render(self) -> Text:
-        words = fitting(clean(self._hint, 400), self.size.width - _ARROW)
+        room = self.size.width - _ARROW
+        words = fit(fitting(clean(self._hint, 400), room), room)
         return text_of(self, [(" → ", "accent"), (words, "strong")])
 
 
 def fitting(words: str, width: int) -> str:
-    """The words up to the last stop that `width` cells have room for: no half sentence, where that can be helped."""
+    """The words up to the last stop that `width` cells have room for: no half sentence. All where there is none."""
     if cell_len(words) <= width:
         return words
     ends = [at for at, char in enumerate(words) if char in ",.:;" and cell_len(words[:at]) <= width]
-    return words[: ends[-1]] if ends else fit(words, width)
+    return words[: ends[-1]] if ends else words
