@@ -51,6 +51,7 @@ class DiskScreen(Orderly, Screen[None]):
         ("B", "keep_best(-1)", "Keep fewer of the best"),
     ]
     AUTO_FOCUS = "CostTable"
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (7, "-low"), (13, "-short"), (20, "-high")]  # noqa: RUF012
 
     def __init__(self, rules: KeepRules) -> None:
         super().__init__()

@@ -44,6 +44,7 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
         *((f"{number}", f"tab({number})", name) for number, name in enumerate(keys.TABS, 1)),
     ]
     AUTO_FOCUS = "LogView"
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (8, "-high")]  # noqa: RUF012
 
     def __init__(self, run: Run, *, at_error: bool = False) -> None:
         super().__init__(run, at_error=at_error)

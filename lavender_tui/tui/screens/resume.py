@@ -46,7 +46,7 @@ class ResumeScreen(Checking, StopActions):
     ]
     AUTO_FOCUS = "#row-world_size"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (104, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (9, "-low"), (30, "-high")]  # noqa: RUF012
 
     def __init__(self, run: Run, checkpoint: Checkpoint | None = None, *, note: str = "", meant: str = "") -> None:
         """`checkpoint`: the one to begin with, instead of the newest usable.

@@ -71,7 +71,7 @@ class RunScreen(RunTabs, Screen[None]):
     ]
     AUTO_FOCUS = "CheckpointTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (12, "-low"), (30, "-high")]  # noqa: RUF012
 
     def __init__(self, run: Run, tab: int = OVERVIEW) -> None:
         super().__init__(tab)

@@ -69,6 +69,7 @@ class TreeScreen(Orderly, Screen[None]):
     PLACE = keys.TREE
     BINDINGS = keys.bindings(keys.TREE)
     AUTO_FOCUS = "KeyTable"
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (9, "-high")]  # noqa: RUF012
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()

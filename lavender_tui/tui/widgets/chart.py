@@ -17,6 +17,7 @@ from lavender_tui.model import axis, text
 from lavender_tui.model.series import decimate
 from lavender_tui.tui.widgets.curve import dots, roomy, scale, sign
 from lavender_tui.tui.widgets.inks import Span, ground, spans_length, strip_of
+from lavender_tui.tui.widgets.lines import cut_spans
 
 SAVE, RESUME, CURSOR, POINT = "▴", "┊", "│", "◆"
 MOST_RESUMES = 12  # lines: with more of them the curve would not be seen
@@ -24,6 +25,7 @@ _BELOW = 2  # rows: the axis and its numbers
 _ROWS_A_TICK, _GAP = 3, 3  # lines from one number to the next, where there is room; cells between two numbers
 _FEW, _CLOSEST = 8, 2  # with less numbers than that on the upright axis, they may stand as close as that
 _LEGEND_FROM = 7  # rows: below that height all of them are for the curve
+_FEWEST_ROWS, _NARROWEST = 2, 20  # rows of the curve, and cells with the axis: with less there is none
 _MOST_NAMED = 3  # resumes whose step the legend says
 
 Points = Sequence[tuple[float, float]]
@@ -108,7 +110,7 @@ def paint(chart: Chart, width: int, height: int) -> list[list[Span]]:
     chart = chart.drawable
     has_legend = bool(chart.legend) and height >= _LEGEND_FROM
     rows = height - _BELOW - has_legend
-    if rows < 2 or width < 20 or not any(line.points for line in chart.lines):
+    if rows < _FEWEST_ROWS or width < _NARROWEST or not any(line.points for line in chart.lines):
         return []
     canvas = Canvas(width, rows + _BELOW)
     left = _draw_left(canvas, chart, rows)
@@ -123,6 +125,14 @@ def paint(chart: Chart, width: int, height: int) -> list[list[Span]]:
     _draw_ends(canvas, chart, rows, to_x)
     legend = [[(" " * left, ""), *_cut(chart.legend, room)]] if has_legend else []
     return canvas.lines() + legend
+
+
+def no_room(chart: Chart, width: int, height: int) -> list[list[Span]]:
+    """Why that chart can't be seen there, on one line; nothing where there is nothing to draw."""
+    if not any(line.points for line in chart.drawable.lines):
+        return []
+    words = "too narrow for a curve: make it wider" if width < _NARROWEST else "too low for a curve: make it higher"
+    return [cut_spans([(words, "quiet")], width)]
 
 
 def _height_of(chart: Chart, value: float) -> float:
@@ -262,7 +272,7 @@ class ChartView(Widget):
     def render_line(self, y: int) -> Strip:
         size = (self.content_size.width, self.content_size.height)
         if self._painted[:2] != (self._chart, size):
-            lines = paint(self._chart, *size) if self._chart is not None else []
+            lines = paint(self._chart, *size) or no_room(self._chart, *size) if self._chart is not None else []
             self._painted = (self._chart, size, lines)
         lines = self._painted[2]
         return strip_of(self, lines[y] if y < len(lines) else [], size[0], ground(self))
