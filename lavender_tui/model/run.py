@@ -24,6 +24,7 @@ RUN_NAME = re.compile(r"run-([0-9]{4})-([0-9]{2})-([0-9]{2})_([0-9]{2})-([0-9]{2
 
 
 UNREAD_FORMAT = "…"
+GONE = "its directory is gone"
 
 
 class RunState(StrEnum):
@@ -56,6 +57,11 @@ class LiveProcess:
     def is_surely_its(self) -> bool:
         """Not by what only looks like it: an evaluation names the run's directory, too."""
         return self.found_by in SURELY
+
+    @property
+    def tells_itself(self) -> bool:
+        """Does it name the run by itself, whatever is written in files? Those may be gone, or anybody's."""
+        return self.found_by in ("environment", "training.lock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +150,8 @@ class Run:
     is_by_hand: bool = False  # nobody of ours launched it; its training wrote launch.json itself, or there is none
     started_by: str | None = None  # "ann@gpu-03", from launch.json; of a run without one the owner of what lives of it
     job: Job | None = None  # of a run that Slurm runs, as squeue or sacct last said
+    is_gone: bool = False  # its directory is: what else stands here is what was seen of it last
+    unreadable: str | None = None  # the system's reason, where its directory can't be read
     longer_name: str | None = None  # with as many parents as tell it from others of its name; None: the name does
 
     @property
@@ -155,6 +163,11 @@ class Run:
     def title(self) -> str:
         """What a person calls it: its name, with parents before it where others have the same."""
         return self.longer_name or self.name
+
+    @property
+    def out_of_reach(self) -> str:
+        """Why nothing in its directory can be used now; empty where it can."""
+        return GONE if self.is_gone else cant_read(self.unreadable) if self.unreadable is not None else ""
 
     @property
     def is_unread(self) -> bool:
@@ -225,6 +238,10 @@ class Run:
     @property
     def reads_requests(self) -> bool:
         return self.begin is not None and self.begin.requests
+
+
+def cant_read(why: str) -> str:
+    return f"its directory can't be read ({why})"
 
 
 def unread_run(path: str, root: str) -> Run:

@@ -9,7 +9,7 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Checkpoint
 from lavender_tui.model.ending import StopAt, StopRequest, request_words, stopped_words
 from lavender_tui.model.rhythm import Rhythm
-from lavender_tui.model.run import EndFacts, LiveProcess, RunState
+from lavender_tui.model.run import EndFacts, LiveProcess, RunState, cant_read
 
 # Signals that ask for an end, and who sends them where nobody asked through us.
 _ASKING = {
@@ -78,6 +78,7 @@ class RunFacts:
     leftovers: tuple[LiveProcess, ...] = ()  # outlived what led them: they never make a run alive
     end: EndFacts | None = None
     has_record: bool = False  # launch.json is there
+    unreadable: str | None = None  # why its directory can't be read
     elsewhere: str | None = None  # where its processes run that can't be seen from here: "gpu-07"
     restarted_at: float | None = None  # when this machine was started anew, after the launch
     copied_from: str | None = None  # the run whose record this is, where the directory is a copy
@@ -105,6 +106,8 @@ def _not_alive(facts: RunFacts) -> tuple[RunState, str]:
     for rule in (_by_job_now, _by_record, _by_job_end, _by_content, _by_what_it_left):
         if decided := rule(facts):
             return decided
+    if facts.unreadable is not None:
+        return RunState.IDLE, cant_read(facts.unreadable)
     if facts.end is not None or (facts.job is not None and facts.job.state == "COMPLETED"):
         how = "by itself (nothing says how)" if facts.end is not None and facts.end.exit_code != 0 else "well"
         return RunState.IDLE, f"its process ended {how}, but the last epoch is not complete"

@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from lavender_tui.model.run import GONE, cant_read
 from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
+from lavender_tui.watch.listing import why_shut
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -170,9 +172,23 @@ class LogReader:
             is_moved = (
                 change is Change.CUT and older is not None and (self._older is None or older[0] != self._older[0])
             )
-            self._post(LogChanged(self._session, change.value, size, moved=older[1] if older and is_moved else 0))
+            moved = older[1] if older and is_moved else 0
+            words = self._why_gone(pager.path) if change is Change.GONE else ""
+            self._post(LogChanged(self._session, change.value, size, moved=moved, words=words))
             if change in (Change.CUT, Change.REPLACED):
                 self._let_go()
+
+    def _why_gone(self, path: str) -> str:
+        """Why the file isn't seen any more; empty where it alone was deleted."""
+        if (why := why_shut(self._run_dir)) is not None:
+            return cant_read(why) if why else GONE
+        try:
+            os.stat(path)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return cant_read(error.strerror or "")
+        return ""
 
     def _grown(self, last: int) -> None:
         """The pages that changed, where the view has what was the end; else only how long the file is now."""

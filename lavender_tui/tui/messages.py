@@ -139,7 +139,8 @@ class LogRead(Message, bubble=False):
 
 @dataclass
 class LogChanged(Message, bubble=False):
-    """The file, `size` bytes long before, was "cut", "replaced", is "gone" or can't be read ("failed": `words`).
+    """The file, `size` bytes long before, was "cut", "replaced", is "gone" (`words`: where not it alone was deleted) or
+    can't be read ("failed": `words`).
 
     `moved`: so many bytes of its front are in PATH.1 now, and what follows them stands that much nearer to its front.
     """

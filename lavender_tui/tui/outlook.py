@@ -90,6 +90,8 @@ def outlook(run: Run, followers: Sequence[Run] = (), *, readonly: bool = False) 
 
     `readonly`: the same without the keys, for nothing may be changed.
     """
+    if run.out_of_reach:
+        return _out_of_reach(run) + follower_lines(followers)
     choice = in_run(run.checkpoints, bad=dict(run.known_bad))
     if _waits(run, choice):
         lines: list[list[Span]] = [[("reading its checkpoints …", "quiet")]]
@@ -98,6 +100,19 @@ def outlook(run: Run, followers: Sequence[Run] = (), *, readonly: bool = False) 
     lines = [_without_keys(line) for line in lines] if readonly else lines
     proof = proof_line(run, time.time())
     return failure_lines(run) + ([proof] if proof else []) + lines + follower_lines(followers)
+
+
+def none_saved_words(run: Run) -> str:
+    """In the place of its checkpoints, where it has none to show."""
+    return run.out_of_reach or "nothing saved yet"
+
+
+def _out_of_reach(run: Run) -> list[list[Span]]:
+    """Nothing is promised of what isn't there, or can't be read."""
+    more = ": nothing of it can be resumed from here"
+    if run.unreadable is not None:
+        more = ": what it saved isn't known; make it readable for you, and it is looked at again"
+    return [[("✗ ", "bad"), (run.out_of_reach + more, "")]]
 
 
 def failure_lines(run: Run) -> list[list[Span]]:

@@ -166,6 +166,8 @@ def _has_only_leftovers(run: Run) -> bool:
 def choices(run: Run, *, grace: float, now: float, is_proved: bool = True) -> list[Choice]:
     """What can be done, the harmless first. `grace` in seconds; what isn't `is_proved` gets no signal."""
     leave = Choice(key="n", title="leave it" if run.is_stopping else "no, leave it running", answer=LEAVE)
+    if run.is_gone and not any(one.tells_itself for one in run.leftovers):
+        return [leave]
     if _has_only_leftovers(run):
         return [
             Choice(key="n", title="no, leave them", answer=LEAVE),

@@ -31,7 +31,8 @@ def left_over_words(run: Run) -> str:
         return text.NONE
     told = [f"{one.pid}" + (f" rank {one.rank}" if one.rank is not None else "") for one in run.leftovers[:_MOST]]
     more = f" and {len(run.leftovers) - _MOST} more" if len(run.leftovers) > _MOST else ""
-    return f"{', '.join(told)}{more}; x ends {'it' if len(run.leftovers) == 1 else 'them'}"
+    ends = "" if run.is_gone else f"; x ends {'it' if len(run.leftovers) == 1 else 'them'}"  # a gone one's reason says
+    return f"{', '.join(told)}{more}{ends}"
 
 
 def usage_rows(run: Run) -> list[tuple[str, str]]:

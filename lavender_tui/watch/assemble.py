@@ -65,7 +65,7 @@ def assemble(
     """
     checkpoints, ignored, parts = read_checkpoints(listing, index, may_read, must_read_newest)
     is_named_run = RUN_NAME.fullmatch(os.path.basename(listing.path)) is not None
-    if not (checkpoints or parts or papers.has_launch or is_named_run):
+    if not (checkpoints or parts or papers.has_launch or is_named_run or listing.unreadable):
         return None
     tail = _tail(listing, index, metrics_budget_bytes)
     flagged = flag_rank_states(checkpoints)
@@ -74,7 +74,7 @@ def assemble(
     times = Times(flagged, listing, tail, papers.launch, now, stands.alive_since)
     end = papers.end or _unrecorded_end(listing, papers, observed, stands, times, index)
     end = with_first_gone(end, observed.gone)
-    facts = _facts(papers, observed, stands, times, newest, end)
+    facts = _facts(papers, observed, stands, times, newest, end, listing.unreadable)
     state, reason = decide_state(facts)
     said = _said_of_parts(parts)
     if said and not checkpoints and state is RunState.IDLE:
@@ -113,7 +113,8 @@ def assemble(
         request=facts.request,
         keeper=_keeper(listing, index, state),
         is_ours=papers.has_launch or "resume.json" in listing.documents,
-        is_by_hand=_is_by_hand(papers, stands, observed),
+        is_by_hand=listing.unreadable is None and _is_by_hand(papers, stands, observed),
+        unreadable=listing.unreadable,
         started_by=papers.launch.started_by if papers.launch else _owner(stands.processes),
         job=observed.job,
         warnings=_warnings(listing, papers, [*said, *ignored], times, tail, started_at, now),
@@ -139,6 +140,7 @@ def _facts(
     times: Times,
     newest: Checkpoint | None,
     end: EndFacts | None,
+    unreadable: str | None,
 ) -> RunFacts:
     """What decides the state."""
     elsewhere, restarted_at = unseen(papers.launch or observed.seen, times.sign)
@@ -152,6 +154,7 @@ def _facts(
         leftovers=stands.leftovers,
         end=end,
         has_record=papers.has_launch,
+        unreadable=unreadable,
         elsewhere=elsewhere,
         restarted_at=restarted_at,
         copied_from=papers.copied_from,

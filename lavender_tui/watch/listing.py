@@ -14,6 +14,7 @@ from lavender_tui.checkpoints.names import first_of_ranks, rank_stem, stem_of
 from lavender_tui.checkpoints.parts import Family, family_of_name
 from lavender_tui.launch.files import LOCK
 from lavender_tui.model.checkpoint import FileFacts, parse_name
+from lavender_tui.model.run import cant_read
 from lavender_tui.model.text import clean
 from lavender_tui.watch.index import Companions
 
@@ -44,7 +45,9 @@ class Listing:
 
     path: str
     directory_mtime_ns: int = 0
+    directory_mode: int = 0
     is_gone: bool = False
+    unreadable: str | None = None  # the system's reason
     found: list[Found] = field(default_factory=list)
     documents: dict[str, FileFacts] = field(default_factory=dict)
     activity: dict[str, FileFacts] = field(default_factory=dict)
@@ -68,16 +71,29 @@ def list_run(path: str) -> Listing:
     """List one run directory. Never raises: what can't be read is a warning of the listing."""
     listing = Listing(path)
     try:
-        listing.directory_mtime_ns = os.stat(path).st_mtime_ns
+        info = os.stat(path)
+        listing.directory_mtime_ns, listing.directory_mode = info.st_mtime_ns, info.st_mode
         with os.scandir(path) as entries:
             _take_entries(listing, entries)
         if not listing.found:
             _take_first_rank(listing)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         listing.is_gone = True
     except OSError as error:
-        listing.warnings.append(f"the directory can't be read ({error.strerror})")
+        listing.unreadable = error.strerror or "no reason is given"
+        listing.warnings.append(cant_read(listing.unreadable))
     return listing
+
+
+def why_shut(path: str) -> str | None:
+    """The system's reason where a directory can't be listed, "" where there is none; None where it can."""
+    try:
+        os.scandir(path).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return error.strerror or "no reason is given"
+    return None
 
 
 def _take_entries(listing: Listing, entries: os._ScandirIterator[str]) -> None:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lavender_tui.launch import journal, keepers
 from lavender_tui.launch.identity import started_at
+from lavender_tui.launch.living import members
 from lavender_tui.launch.record import LaunchRecord, ProcessId, is_same_process, this_machine
 from lavender_tui.launch.seen import GoneRank, Memory, end_of_status
+from lavender_tui.model.gone import as_gone
 from lavender_tui.model.job import Job
 from lavender_tui.model.run import EndFacts, LiveProcess, Run
 from lavender_tui.model.state import live_ranks
 from lavender_tui.watch.assemble import MayRead, assemble, is_pending, is_unsettled
 from lavender_tui.watch.discover import Tree, discover
 from lavender_tui.watch.index import Index
-from lavender_tui.watch.listing import Listing, list_run
+from lavender_tui.watch.listing import Listing, list_run, why_shut
 from lavender_tui.watch.metrics import METRICS_NAME
 from lavender_tui.watch.naming import Naming
 from lavender_tui.watch.processes import recorded_processes, remembered_process
@@ -35,6 +37,7 @@ COARSE_GRAIN_SECONDS = 2.0  # file times on network and old file systems
 FINE_GRAIN_SECONDS = 0.02  # on local ones: a tick of the kernel is at most 10 ms
 MOST_RESTLESS = 64
 MOST_ENDS = 1000
+MISSING_SECONDS = 1.5  # a directory that was only given another name is seen by then
 ACTIVE_SECONDS = 60.0  # a run that wrote something within this time is looked at every second
 
 
@@ -60,6 +63,7 @@ class Survey:
         self._listed_at: dict[str, float] = {}  # unix seconds
         self._found: Mapping[str, tuple[LiveProcess, ...]] = {}
         self._gone_since: dict[str, float] = {}  # when a leader was first found gone; monotonic seconds
+        self._missing_since: dict[str, float] = {}  # of runs that live, without a directory; monotonic seconds
         self._searched_at: float | None = None
         self._had_all_ranks: set[str] = set()
         self._had_ranks: dict[str, set[Identity]] = {}  # by the run, what was seen to lead some
@@ -77,7 +81,10 @@ class Survey:
         """Walk the roots again; returns the run directories that are new. Those that vanished are forgotten."""
         before, self.tree = self.tree, discover(self.roots)
         for gone in before.runs.keys() - self.tree.runs.keys():
-            self._forget(gone)
+            if why_shut(gone):
+                self.tree.runs[gone] = before.runs[gone]  # it is there, and only can't be read now
+            else:
+                self._forget(gone)
         if before.warnings != self.tree.warnings:
             self._changed.add("")
         return [path for path in self.tree.runs if path not in before.runs]
@@ -93,6 +100,7 @@ class Survey:
         """List one run directory and bring its Run up to date."""
         root = self.tree.runs.get(path)
         if root is None:
+            self._look_at_gone(path)
             return
         now = time.time()
         listing = list_run(path)
@@ -115,6 +123,7 @@ class Survey:
             metrics_budget_bytes=metrics_budget_bytes,
         )
         self._put(path, run)
+        self._missing_since.pop(path, None)
         behind = run is not None and (is_pending(run) or self._is_tail_behind(listing))
         (self._behind.add if behind else self._behind.discard)(path)
 
@@ -192,13 +201,13 @@ class Survey:
         return run is not None and is_unsettled(run)
 
     def has_moved(self, path: str, *, grain_seconds: float = COARSE_GRAIN_SECONDS) -> bool:
-        """Did a file come, go or get another name since the run directory was listed? One stat.
+        """Did a file come, go or get another name since the run directory was listed, or who may read it? One stat.
 
         A change within the same clock tick as the one before leaves the directory's time as it was. So a directory
         that had changed less than `grain_seconds` before it was listed counts as moved once more, after that time.
         """
         listing = self._listings.get(path)
-        if listing is None or _mtime_ns(path) != listing.directory_mtime_ns:
+        if listing is None or _mtime_and_mode(path) != (listing.directory_mtime_ns, listing.directory_mode):
             return True
         listed = self._listed_at[path]
         return abs(listed - listing.directory_mtime_ns / 1e9) < grain_seconds <= time.time() - listed
@@ -310,15 +319,52 @@ class Survey:
             return False
         return self.index.tail(os.path.join(listing.path, METRICS_NAME)).is_behind
 
+    def _look_at_gone(self, path: str) -> None:
+        """A run without a directory is there as long as processes of it live, unless they are another run's now: it
+        was given another name."""
+        run, since = self.runs.get(path), self._missing_since.get(path)
+        if run is None or since is None or time.monotonic() - since < MISSING_SECONDS:
+            return
+        others = (one for other in self.runs.values() if other is not run for one in other.processes)
+        alive = _living(run, {(one.pid, one.start_ticks) for one in others})
+        if not run.is_gone:
+            alive = _proved(path, alive)
+        self._put(path, as_gone(run, alive) if alive else None)
+        if not alive:
+            del self._missing_since[path]
+
     def _forget(self, path: str) -> None:
-        if self.runs.pop(path, None) is not None:
-            self._changed.add(path)
+        run = self.runs.get(path)
+        if run is not None and _living(run):
+            self._missing_since[path] = time.monotonic()
+        elif run is not None:
+            self._put(path, None)
         self._behind.discard(path)
         self._had_all_ranks.discard(path)
         for table in (self._listings, self._listed_at, self.records, self.ends, self._gone_since, self._had_ranks):
             table.pop(path, None)  # type: ignore[attr-defined]
         self.memory.forget(path)
         self.index.forget(path)
+
+
+def _living(run: Run, others: Collection[Identity] = ()) -> list[LiveProcess]:
+    """Its processes, as last seen, that live on and aren't those `others`."""
+    known = [one for one in (*run.processes, *run.leftovers) if (one.pid, one.start_ticks) not in others]
+    return [one for one in known if one.role != "helper" and is_same_process(one.pid, one.start_ticks)]
+
+
+def _proved(path: str, alive: Sequence[LiveProcess]) -> list[LiveProcess]:
+    """Those that name the run themselves are known by that from now on: the record went with the directory."""
+    sure = {(one.pid, one.start_ticks) for one in members(path, None)}
+    return [replace(one, found_by="environment" if (one.pid, one.start_ticks) in sure else "record") for one in alive]
+
+
+def _mtime_and_mode(path: str) -> tuple[int, int] | None:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_mode
 
 
 def _mtime_ns(path: str) -> int | None:

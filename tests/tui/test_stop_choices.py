@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lavender_tui.model.ending import StopAt, StopRequest, why_no_request
+from lavender_tui.model.gone import as_gone
 from lavender_tui.model.job import Job
 from lavender_tui.model.proof import Begin
 from lavender_tui.model.run import EndFacts, LiveProcess, LossPoint, Run, RunState
+from lavender_tui.tui.screens.stop_actions import why_not_stopped
 from lavender_tui.tui.stop_choices import choices, command_elsewhere, facts, may_be_stopped, needs_proof, title
 
 NOW = 1_800_000_000.0
@@ -69,6 +71,17 @@ def test_what_a_dead_run_left_behind() -> None:
     left = replace(RUN, state=RunState.FAILED, state_reason="exit code 1", processes=(), leftovers=SUPERVISED[1:])
     assert list(offered(left)) == ["n", "y", "K"] and title(left) == "End what run-1 left running?"
     assert said(left) == {"host": "gpu-03, 1 process", "run": "exit code 1"}
+
+
+def test_of_one_whose_directory_is_gone_only_what_names_it_is_ended() -> None:
+    gone = as_gone(RUN, SUPERVISED)  # found by what a file said, which is gone
+    assert not may_be_stopped(gone) and why_not_stopped(gone).endswith("2 processes of it live on: `kill 7` ends them")
+    proved = as_gone(RUN, [replace(one, found_by="environment") for one in SUPERVISED])
+    assert list(offered(proved)) == ["n", "y", "K"]
+    assert said(proved)["run"].endswith("2 processes of it live on: x, or `kill 7` ends them")
+    assert not may_be_stopped(as_gone(proved)) and as_gone(proved).state_reason == "its directory is gone"
+    dead = replace(RUN, state=RunState.FAILED, state_reason="exit code 1", processes=())
+    assert as_gone(dead).state_reason == "exit code 1"
 
 
 def test_a_job_of_slurm() -> None:

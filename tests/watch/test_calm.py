@@ -133,3 +133,15 @@ def test_a_child_asks_anew_for_its_namespace_of_pids() -> None:
         "assert os.waitpid(child, 0)[1] == 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_that_others_may_read_the_directory_now_is_noticed_without_a_change_in_it(tmp_path: Path) -> None:
+    run = tmp_path / RUN
+    runs.save(run, 1)
+    os.utime(run, (1, 1))
+    survey = Survey([str(tmp_path)], Index())
+    survey.explore()
+    survey.look(str(run))
+    assert not survey.has_moved(str(run))
+    run.chmod(0o700)
+    assert survey.has_moved(str(run))

@@ -247,7 +247,7 @@ def test_unreadable_directories_are_said_and_the_others_shown(tmp_path: Path):
         pytest.skip("needs setpriv to act as a plain user")
     answer = subprocess.run([*plain, sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     runs, warnings = json.loads(answer.stdout)
-    assert runs == [[LATER, []], [RUN, ["the directory can't be read (Permission denied)"]]]
+    assert runs == [[LATER, []], [RUN, ["its directory can't be read (Permission denied)"]]]
     assert warnings == [f"{tmp_path / 'private'} can't be read (Permission denied)"]
 
 

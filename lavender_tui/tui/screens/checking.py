@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lavender_tui.model.ending import stopping_words
+from lavender_tui.model.gone import as_gone
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui.messages import ProposalMade
@@ -86,6 +87,8 @@ class Checking(Launching):
         run = next((one for one in snapshot.runs if one.key == self._run.key), None)
         if self._note and self._meant != self._run.key:
             self._follow_meant(snapshot.runs)
+        if run is None and not self._sheet.run.is_unread:
+            run = as_gone(self._sheet.run)
         if run is None or run.is_unread or run is self._sheet.run:
             return
         self._sheet.follow(run)
@@ -154,7 +157,14 @@ class Checking(Launching):
     def _error_spans(self) -> list[Span]:
         """What went wrong; where it was the check, how to try it again."""
         again: list[Span] = [("   F5", "accent"), (" checks again", "")] if self._proposal is None else []
-        return [(" ✗ ", "bad"), (clean(self._error or "", 600), ""), *again]
+        where = self._sheet.run.out_of_reach
+        words = f"{where}: nothing of it can be resumed" if where and self._proposal is None else self._error
+        return [(" ✗ ", "bad"), (clean(words or "", 600), ""), *again]
+
+    @property
+    def _is_nothing_planned(self) -> bool:
+        """Is there an answer, and no plan in it that a key could do anything with?"""
+        return not self._is_waiting and self._launching_since is None and self._proposal is None
 
 
 def _message(sequence: int, question: Question) -> ProposalMade:

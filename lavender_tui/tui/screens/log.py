@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from lavender_tui.model import text
+from lavender_tui.model.gone import as_gone
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
@@ -73,7 +74,13 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
     # What the threads bring
 
     def on_log_files(self, message: LogFiles) -> None:
-        """Keep to the file that is shown; at first the one with the error that was asked for, else the first."""
+        """Keep to the file that is shown; at first the one with the error that was asked for, else the first.
+
+        Where none is left, what was read of the one that is shown stays."""
+        if self._files and not message.files:
+            return
+        if self._is_file_gone:
+            self._news, self._is_file_gone = "", False
         current, paths = self._path, [path for _, path in message.files]
         self._files, self._has_looked = message.files, True
         wanted = current or (self._failed_in() if self.go_to_error_first else None)
@@ -119,7 +126,8 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
         if message.what == "failed":
             self._failure = message.words
         elif message.what == "gone":
-            self._news = f"{label} was deleted; what was read is still here"
+            self._news = f"{message.words or f'{label} was deleted'}; what was read is still here"
+            self._is_file_gone = True
         elif message.moved:
             self._follow_rotation(message.moved)
         else:
@@ -143,7 +151,8 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
 
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """How the run ended explains what stands at the end of its log."""
-        self._run = next((run for run in snapshot.runs if run.key == self._run.key), self._run)
+        found = next((run for run in snapshot.runs if run.key == self._run.key), None)
+        self._run = found or (as_gone(self._run))
         self._show()
 
     def _tick(self) -> None:
@@ -177,7 +186,7 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
     def _open(self, news: str = "", *, place: int | None = None) -> None:
         """The file at its end, or at an offset."""
         self.begin_session()
-        self._news, self._failure = news, ""
+        self._news, self._failure, self._is_file_gone = news, "", False
         self.view.clear()
         self.view.is_following = True
         self._reader.last_shown = -1

@@ -32,6 +32,7 @@ class LogOfRun(LogSearch, inherit_bindings=False):
         self._has_looked = False
         self._failure = ""
         self._news = ""
+        self._is_file_gone = False
         self.go_to_error_first = at_error
         self._seeks_reason = not at_error and run.state is RunState.FAILED
 
@@ -91,6 +92,10 @@ class LogOfRun(LogSearch, inherit_bindings=False):
             return f"nothing yet{self._since_start()}"
         if is_empty:
             return "empty: nothing was written to it"
+        if self._run.out_of_reach:
+            return f"{self._run.out_of_reach}: no log can be read"
+        if self._has_looked and self._run.is_ours and not self._run.is_by_hand:
+            return "no log: there is no train.log in its directory"
         if self._has_looked:
             return "no log: a run that was launched by hand prints where it was started"
         return "looking …"
@@ -114,7 +119,9 @@ class LogOfRun(LogSearch, inherit_bindings=False):
         run = self._run
         state = f"{gap}{STATE_GLYPHS[run.state]}{f' {run.state.value}' if has_word else ''}"
         head: list[Span] = [(" " + clean(run.title, 80), "strong"), (state, state_ink(run.state))]
-        if self._files:
+        if run.out_of_reach:
+            head.append((f"{gap}{run.out_of_reach}", "warn"))
+        elif self._files:
             which = f"{gap[1:]}{self._index + 1}{of}{len(self._files)}" if len(self._files) > 1 else ""
             head.append((f"{gap}{clean(self._files[self._index][0], 60)}{which}", "quiet"))
             head.append((f"{gap}{self._following(view)}", "accent"))

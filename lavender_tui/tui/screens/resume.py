@@ -32,6 +32,8 @@ from lavender_tui.tui.widgets.lines import Lines
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
 
+_OF_A_PLAN = ("launch", "verify", "copy_command", "dry_run")
+
 
 class ResumeScreen(Checking, StopActions):
     """Dismissed with the new run's directory and what was done, or None when nothing was launched."""
@@ -242,7 +244,7 @@ class ResumeScreen(Checking, StopActions):
     @property
     def cursor_run(self) -> Run | None:
         """The old run as it is now: while the sheet is open it may have ended."""
-        return next((run for run in self.lavender.runs if run.key == self._run.key), self._run)
+        return next((run for run in self.lavender.runs if run.key == self._run.key), self._sheet.run)
 
     def on_stop_ended(self, message: StopEnded) -> None:
         """What refused because of it may be gone; the words on it are said where every stop's are."""
@@ -254,12 +256,16 @@ class ResumeScreen(Checking, StopActions):
         if action == "stop":
             run = self.cursor_run if self.is_mounted else None
             return run is not None and self.lavender.may(action) and self.may_be_stopped(run)
+        if action in _OF_A_PLAN:
+            return not (self.is_mounted and self._is_nothing_planned)
         return action != "mend" or (self.is_mounted and self._sheet.mend is not None)
 
     def why_not(self, action: str) -> str:
         """Why a hidden key can't do what it says."""
         if action == "stop" and self.cursor_run is not None:
             return why_not_stopped(self.cursor_run)
+        if action in _OF_A_PLAN:
+            return "nothing can be planned: the last line says why; F5 checks again"
         return "nothing here that one key could mend" if action == "mend" else ""
 
     def _changed(self) -> None:

@@ -17,13 +17,14 @@ from lavender_tui.errors import LavenderError
 from lavender_tui.model import text
 from lavender_tui.model.choosing import in_run, why_passed_over
 from lavender_tui.model.ending import stopping_words
+from lavender_tui.model.gone import as_gone
 from lavender_tui.model.lineage import Family
 from lavender_tui.model.run import Run
 from lavender_tui.model.series import finite
 from lavender_tui.tui import keys
 from lavender_tui.tui.facts import fact_lines, settings_lines
 from lavender_tui.tui.messages import PositionRead, Unread
-from lavender_tui.tui.outlook import outlook
+from lavender_tui.tui.outlook import none_saved_words, outlook
 from lavender_tui.tui.page_layout import BARS, LOW, ROWS_LEAST, heights, outlook_alone
 from lavender_tui.tui.position import DataPosition, read_position
 from lavender_tui.tui.screens.run_tabs import CHECKPOINTS, DATA, HISTORY, OVERVIEW, PROCESSES, RunTabs
@@ -76,7 +77,6 @@ class RunScreen(RunTabs, Screen[None]):
     def __init__(self, run: Run, tab: int = OVERVIEW) -> None:
         super().__init__(tab)
         self._run = run
-        self._is_gone = False
         self._sequence = 0
         self._positions: dict[tuple[str, int], DataPosition] = {}
         self._wanted_position: Checkpoint | None = None
@@ -141,8 +141,9 @@ class RunScreen(RunTabs, Screen[None]):
     def show_snapshot(self, snapshot: Snapshot | FirstLook) -> None:
         """The same run as it is now."""
         found = next((run for run in snapshot.runs if run.key == self._run.key), None)
-        self._is_gone = found is None
-        if found is not None and found is not self._run:
+        if found is None:
+            self._run = as_gone(self._run)
+        elif found is not self._run:
             self._run = found
         self._show()
 
@@ -168,7 +169,7 @@ class RunScreen(RunTabs, Screen[None]):
             is_whole=stitched.is_whole,
         )
         table = self.query_one(CheckpointTable)
-        table.say_nothing("nothing saved yet")
+        table.say_nothing(none_saved_words(run))
         table.set_checkpoints(run.checkpoints, choice.checkpoint.path if choice.checkpoint else None, bad)
         self._show_position()
         self.query_one(KeyBar).recheck()
@@ -247,7 +248,8 @@ class RunScreen(RunTabs, Screen[None]):
 
     def _show_title(self) -> None:
         reason: list[Span] = [] if self._long_reason() else [(f"   {self._reason()}", "quiet")]
-        gone: list[Span] = [("   its directory is gone", "warn")] if self._is_gone else []
+        where = self._run.out_of_reach
+        gone: list[Span] = [(f"   {where}", "warn")] if where and where not in self._reason() else []
         self.query_one("#title", Lines).show([[*self._head(), *gone, *reason]])
 
     def _head(self) -> list[Span]:
@@ -289,7 +291,7 @@ class RunScreen(RunTabs, Screen[None]):
         if checkpoint is None or checkpoint == self._wanted_position:
             if checkpoint is None:
                 self._wanted_position, self._sequence = None, self._sequence + 1
-                data.show(None, "nothing saved yet")
+                data.show(None, none_saved_words(self._run))
             return
         self._wanted_position = checkpoint
         self._sequence += 1

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LONGER = 8.0  # seconds for a notice with something to read
 _CHECKING, _AGAIN = "Checking, then resuming", "Resuming once more"  # said until it is done
 _MOST_SECONDS = 600.0
+_IN_DIRECTORY = ("resume", "resume_now", "log", "next_error")  # what needs the run's directory
 
 
 def refusal_words(proposal: Proposal) -> str:
@@ -80,6 +81,8 @@ class RunActions(StopActions, inherit_bindings=False):
         run = self.cursor_run if self.is_mounted else None
         if not self.lavender.may(action):
             return False
+        if run is not None and run.out_of_reach and action in _IN_DIRECTORY:
+            return False
         if action == "next_error":
             return run is not None and is_error_known(run)
         if action in ("resume", "resume_now", "log", "copy_of_run", "open"):
@@ -93,6 +96,8 @@ class RunActions(StopActions, inherit_bindings=False):
         run = self.cursor_run if self.is_mounted else None
         if run is None:
             return "no run is under the cursor"
+        if run.out_of_reach and action in _IN_DIRECTORY:
+            return run.out_of_reach
         if action == "next_error":
             return "no error of this run is known; l shows its log"
         return why_not_stopped(run) if action == "stop" else ""

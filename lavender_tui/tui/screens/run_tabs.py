@@ -217,7 +217,7 @@ class RunTabs(RunActions):
         if action == "ranks":
             return self.tab == DATA and self.query_one(DataBars).has_splits
         if action == "tree":
-            return self.tab in (OVERVIEW, CHECKPOINTS, HISTORY)
+            return self.tab == HISTORY or (self.tab in (OVERVIEW, CHECKPOINTS) and not self.shown_run.out_of_reach)
         if action == "find_setting":
             return self.tab == OVERVIEW
         return super().check_action(action, parameters)
@@ -228,7 +228,7 @@ class RunTabs(RunActions):
         return {
             "beside": "the facts are on the overview: 1",
             "ranks": "that is for where the data stands: 4",
-            "tree": "nothing to open here; a checkpoint is opened under 2",
+            "tree": self.shown_run.out_of_reach or "nothing to open here; a checkpoint is opened under 2",
             "find_setting": "the settings are on the overview: 1",
         }.get(action) or super().why_not(action)
 

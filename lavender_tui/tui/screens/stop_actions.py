@@ -59,6 +59,7 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
         from lavender_tui.launch.stop_order import StopOrder
         from lavender_tui.tui.stop_choices import COPY, INTERRUPT, KILL, WITHDRAW, command_elsewhere
 
+        run = next((one for one in self.lavender.runs if one.key == run.key), run)  # as the box showed it last
         if answer == COPY:
             command = command_elsewhere(run) or ""
             self.lavender.copy(command, command)
@@ -147,6 +148,8 @@ def why_not_stopped(run: Run) -> str:
     """Why there is nothing to choose, in one line."""
     if run.is_unread:
         return "nothing is known of it yet: it is being read"
+    if run.is_gone and run.leftovers:
+        return run.state_reason
     return f"nothing to stop: it is {run.state.value}, and no process of it is left"
 
 
@@ -159,7 +162,8 @@ def _carry_out(run: Run, order: StopOrder) -> StopOutcome:
     from lavender_tui.watch.hand import stop_by_hand
 
     if run.leftovers and not run.is_alive:
-        return end_left_over(run.path, run.leftovers, kill=order.how == "kill", grace=order.grace)
+        shown = [one for one in run.leftovers if one.tells_itself or not run.is_gone]
+        return end_left_over(run.path, shown, kill=order.how == "kill", grace=order.grace)
     if needs_proof(run) and not is_ours(run.path):
         return stop_by_hand(run.path, order, shown=run.processes)
     return stop(run.path, order)
