@@ -52,7 +52,7 @@ def news(before: Mapping[str, Run], after: Iterable[Run]) -> list[Notice]:
 def _of_run(old: Run, run: Run) -> list[Notice]:
     found = []
     event = _BY_STATE.get(run.state)
-    if event is not None and old.state is not run.state:
+    if event is not None and old.state is not run.state and old.unreadable is None:  # it was so before that, too
         found.append(Notice(event=event, run=run, words=run.state_reason))
     if _is_nan(run) and not _is_nan(old):
         found.append(Notice(event=Event.NAN, run=run, words=f"its loss is {_last_loss(run)}"))

@@ -34,6 +34,7 @@ def test_each_end_is_told_once() -> None:
 
 def test_a_run_that_comes_into_sight_is_no_news() -> None:
     assert news({}, [at(RunState.FAILED)]) == []
+    assert told(at(RunState.IDLE, unreadable="Permission denied"), at(RunState.STOPPED)) == []
 
 
 def test_a_loss_that_is_no_number_any_more_is_told_once_whatever_the_state() -> None:
