@@ -16,11 +16,9 @@ def as_gone(run: Run, alive: Sequence[LiveProcess] = ()) -> Run:
 
     They are left over: what they save is kept nowhere.
     """
-    state, reason = run.state, run.state_reason
-    if alive:
-        state, reason = RunState.FAILED, _living_on(run, alive)
-    elif state in _ALIVE or run.leftovers:
-        state, reason = RunState.FAILED, GONE
+    lived = run.state in _ALIVE or bool(run.leftovers)
+    state = RunState.FAILED if alive or lived else run.state
+    reason = _living_on(run, alive) if alive else GONE  # the one before may be of a look at what was half deleted
     return replace(
         run,
         is_gone=True,

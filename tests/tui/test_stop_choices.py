@@ -80,8 +80,8 @@ def test_of_one_whose_directory_is_gone_only_what_names_it_is_ended() -> None:
     assert list(offered(proved)) == ["n", "y", "K"]
     assert said(proved)["run"].endswith("2 processes of it live on: x, or `kill 7` ends them")
     assert not may_be_stopped(as_gone(proved)) and as_gone(proved).state_reason == "its directory is gone"
-    dead = replace(RUN, state=RunState.FAILED, state_reason="exit code 1", processes=())
-    assert as_gone(dead).state_reason == "exit code 1"
+    half_deleted = replace(RUN, state=RunState.IDLE, state_reason="no process and no launch record", processes=())
+    assert as_gone(half_deleted).state_reason == "its directory is gone"
 
 
 def test_a_job_of_slurm() -> None:
