@@ -26,8 +26,8 @@ class Arrangement:
     """The rows of a list, and what a table would have to ask all of them for.
 
     `sequence`: the number of the question that it answers. `places`: where each run stands, by its key. `name_width`:
-    characters of the longest name with its branches. `counts`: how many of them are in which state. `has_odd_ages`:
-    some last save is at an impossible instant.
+    characters of the longest name with its branches. `counts`: how many of them are in which state. `has_tree`: does
+    one of them go on from another, be it folded away? `has_odd_ages`: some last save is at an impossible instant.
     """
 
     sequence: int
@@ -37,6 +37,7 @@ class Arrangement:
     places: Mapping[str, int]
     name_width: int
     counts: Sequence[tuple[RunState, int]]
+    has_tree: bool
     has_odd_ages: bool
 
 
@@ -158,13 +159,16 @@ def arranged(lineup: Lineup, view: View, sequence: int, pause: Pause = go_on) ->
 def arrangement_of(rows: list[ListRow], view: View, now: float, sequence: int = 0) -> Arrangement:
     """These rows, in their order; `now` in unix seconds."""
     keys = [row.run.key for row in rows]
+    places = {key: at for at, key in enumerate(keys)}
+    sources = ((row.run.key, row.run.resumed_from.run) for row in rows if row.run.resumed_from is not None)
     return Arrangement(
         sequence=sequence,
         view=view,
         rows=rows,
         keys=keys,
-        places={key: at for at, key in enumerate(keys)},
+        places=places,
         name_width=max((len(row.run.title) + 2 + 2 * row.depth for row in rows), default=0),
         counts=counts(row.run for row in rows),
+        has_tree=bool(view.folded) or any(source in places and source != key for key, source in sources),
         has_odd_ages=ages.is_any_odd((row.run for row in rows), now),
     )

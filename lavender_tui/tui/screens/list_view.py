@@ -41,7 +41,7 @@ class ListView(RunActions):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "flat" and self._runs:
-            return self._has_tree
+            return self.is_mounted and self.query_one(RunTable).has_tree
         if action in _LOOKS:
             return bool(self._runs)
         if action == "fold":
@@ -52,15 +52,6 @@ class ListView(RunActions):
         if action == "save_view":
             return bool(self.view.query.strip())
         return super().check_action(action, parameters)
-
-    @property
-    def _has_tree(self) -> bool:
-        """Does a run that is shown go on from another one that is? What is folded does."""
-        shown = set(self.query_one(RunTable).keys) if self.is_mounted else set[str]()
-        sources = [(run.key, run.resumed_from.run) for run in self._runs if run.resumed_from is not None]
-        return bool(self.view.folded) or any(
-            key in shown and source in shown and key != source for key, source in sources
-        )
 
     def why_not(self, action: str) -> str:
         if action == "fold" and self.cursor_run is not None:

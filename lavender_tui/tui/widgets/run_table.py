@@ -75,6 +75,7 @@ class RunTable(LineTable):
         self._rows: list[ListRow] = []
         self._view = View()
         self._marked: frozenset[str] = frozenset()
+        self.has_tree = True  # does a run that is shown go on from another one?
         self._left: str | None = None  # the run that the cursor was on before a filter took its row away
         self._name_width = _NAME_USUAL
         self._wanted = tuple(wanted)
@@ -89,6 +90,7 @@ class RunTable(LineTable):
         """The same, with what was found out about the rows when they were put in order."""
         view, before = arranged.view, self._view
         self._rows, self._marked, self._view = arranged.rows, marked, view
+        self.has_tree = arranged.has_tree
         if (view.sorting, view.is_reversed) != (before.sorting, before.is_reversed):
             self.refresh_head()
         if arranged.rows:  # where a filter leaves none the columns stay where they are
