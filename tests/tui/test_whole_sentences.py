@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from lavender_tui.launch import KILL, stop
 from lavender_tui.launch.locks import WAIT, resume_lock
 from lavender_tui.tui.widgets.filter_line import hint
 from lavender_tui.tui.widgets.inks import INKS, Span
@@ -51,7 +53,9 @@ async def test_a_sentence_that_is_whole_has_no_ellipsis_though_others_follow() -
         assert lines_of(app)[:3] == ["one", "two", ""]  # type: ignore[arg-type]
 
 
-async def test_who_resumes_it_already_is_said_with_what_to_do_and_enter_tries_again(play: Play, one_run: Path) -> None:
+async def test_who_resumes_it_already_is_said_with_what_to_do_and_enter_tries_again(
+    play: Play, one_run: Path, nothing_survives: Callable[[], list[int]]
+) -> None:
     async with play(one_run, size=SMALL) as pilot:
         await open_sheet(pilot)
         await choose_local(pilot)
@@ -60,7 +64,8 @@ async def test_who_resumes_it_already_is_said_with_what_to_do_and_enter_tries_ag
             await until_shown(pilot, "⏎ try again")
             assert WAIT in read(pilot) and "merge and launch" not in read(pilot)
         await press(pilot, "enter")
-        await launched_run(pilot)
+        stop((await launched_run(pilot)).path, KILL)
+    assert nothing_survives() == []
 
 
 @pytest.mark.parametrize("size", [SMALL, (40, 24)], ids=str)
