@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 LOCK_SECONDS = 5.0
 
@@ -19,21 +19,23 @@ def one_writer(path: str) -> Iterator[None]:
     """
     descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _lock(descriptor)
+        lock(descriptor, LOCK_SECONDS)  # without it the last writer's word stands
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
-    """Without it, as on a file system that has none, the last writer's word stands."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    with suppress(OSError):
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    return
-                time.sleep(0.01)
+def lock(descriptor: int, seconds: float) -> bool:
+    """Keep others out until the descriptor is closed; False where they don't let go within that time, and on a file
+    system without locks."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        except OSError:
+            return False

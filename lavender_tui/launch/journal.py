@@ -8,7 +8,6 @@ journal: where it can't be written, the work goes on without. Times are unix sec
 
 from __future__ import annotations
 
-import fcntl
 import getpass
 import json
 import math
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lavender_tui.launch.identity import host_name
+from lavender_tui.one_writer import lock
 
 DIRECTORY, NAME, OLDER = ".lavender-tui", "journal.jsonl", "journal.1.jsonl"
 LARGEST_BYTES = 4 << 20
@@ -73,7 +73,8 @@ def note(root: str, what: str, *, run: str | None = None, who: str | None = None
     if directory is None:
         return False
     try:
-        return _append(directory, _line(document), may_rotate=_lock(directory))
+        # A line is whole without the lock; a change of files needs it.
+        return _append(directory, _line(document), may_rotate=lock(directory, LOCK_SECONDS))
     except (OSError, ValueError, TypeError):
         return False
     finally:
@@ -132,21 +133,6 @@ def _shortened(value: Any, limit: int) -> Any:
         return value
     text = str(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _lock(directory: int) -> bool:
-    """Keep others out until the descriptor is closed. A line is whole without that; a change of files needs it."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.005)
-        except OSError:
-            return False  # a file system without locks
 
 
 def _append(directory: int, line: bytes, *, may_rotate: bool) -> bool:

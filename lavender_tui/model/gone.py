@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lavender_tui.model.run import GONE, LiveProcess, Run, RunState
+from lavender_tui.model.run import ALIVE, GONE, LiveProcess, Run, RunState
 from lavender_tui.model.text import plural
-
-_ALIVE = (RunState.RUNNING, RunState.STALLED)
 
 
 def as_gone(run: Run, alive: Sequence[LiveProcess] = ()) -> Run:
@@ -16,7 +14,7 @@ def as_gone(run: Run, alive: Sequence[LiveProcess] = ()) -> Run:
 
     They are left over: what they save is kept nowhere.
     """
-    lived = run.state in _ALIVE or bool(run.leftovers)
+    lived = run.state in ALIVE or bool(run.leftovers)
     state = RunState.FAILED if alive or lived else run.state
     reason = _living_on(run, alive) if alive else GONE  # the one before may be of a look at what was half deleted
     return replace(

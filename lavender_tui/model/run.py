@@ -36,6 +36,8 @@ class RunState(StrEnum):
     IDLE = "idle"
 
 
+ALIVE = (RunState.RUNNING, RunState.STALLED)
+
 # What a process says itself, or what was written down of it; "training.lock" is what a rank of ours holds open.
 SURELY = ("record", "remembered", "environment", "training.lock")
 
@@ -204,7 +206,7 @@ class Run:
     @property
     def hours_left(self) -> float | None:
         """What its newest save says is left, of a run that goes on: of a dead one nothing is done any more."""
-        goes_on = self.state in (RunState.RUNNING, RunState.STALLED)
+        goes_on = self.state in ALIVE
         return self.newest.remaining_hours if goes_on and self.newest is not None else None
 
     @property
@@ -227,7 +229,7 @@ class Run:
     @property
     def is_stopping(self) -> bool:
         """Was it told to end, and lives still?"""
-        lives = self.is_alive or self.state in (RunState.RUNNING, RunState.STALLED)  # a job's processes aren't seen
+        lives = self.is_alive or self.state in ALIVE  # a job's processes aren't seen
         return lives and self.end is not None and self.end.stop_requested and self.end.ended_at is None
 
     @property

@@ -24,7 +24,7 @@ from lavender_tui.model import text
 from lavender_tui.model.checkpoint import Wholeness
 from lavender_tui.model.choosing import over_runs, run_order
 from lavender_tui.model.plan import Launch, Proposal, Verdict
-from lavender_tui.model.run import RUN_NAME, Run, RunState
+from lavender_tui.model.run import ALIVE, RUN_NAME, Run
 from lavender_tui.resume.carrying_out import begin, new_run
 from lavender_tui.resume.proposing import propose
 from lavender_tui.resume.request import Options, Target
@@ -148,7 +148,7 @@ def _is_hopeless(proposal: Proposal, runs: Sequence[Run]) -> bool:
 
 def why_alive(run: Run, now: float | None = None) -> str | None:
     """In words, or None. A run of this host from before it was started again is surely dead."""
-    if run.state in (RunState.RUNNING, RunState.STALLED):
+    if run.state in ALIVE:
         return f"{run.title} lives: {run.state_reason}"
     if run.job is not None and (run.job.is_active or run.job.away_since is not None):
         return f"{run.title} seems to live: {run.state_reason}"

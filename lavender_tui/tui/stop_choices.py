@@ -16,7 +16,7 @@ from lavender_tui.model.ending import (
     when_words,
     why_no_request,
 )
-from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.run import ALIVE, Run
 from lavender_tui.tui import ages
 from lavender_tui.tui.outlook import Span
 
@@ -202,7 +202,7 @@ def _takes_signals(run: Run) -> bool:
     """Its leading process is here, or a batch system passes a signal on to it."""
     if run.elsewhere is not None and run.job is None:
         return False
-    return run.is_alive or run.state in (RunState.RUNNING, RunState.STALLED)
+    return run.is_alive or run.state in ALIVE
 
 
 def _polite(run: Run, grace: float) -> Choice:

@@ -368,7 +368,5 @@ def _mtime_and_mode(path: str) -> tuple[int, int] | None:
 
 
 def _mtime_ns(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return None
+    found = _mtime_and_mode(path)
+    return None if found is None else found[0]

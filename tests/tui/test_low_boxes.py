@@ -78,27 +78,22 @@ async def test_the_keys_that_answer_are_in_sight_and_the_words_scroll(
         pytest.fail(f"never seen: {one.end!r}\n{text_of(pilot.app)}")
 
 
-@pytest.mark.parametrize("case", ["question", "stop", "leaving", "document", "help"])
-async def test_a_line_down_and_a_line_up_by_letters(play: Play, root: Path, case: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "down", "up"),
+    [
+        *((case, "j", "k") for case in ("question", "stop", "leaving", "document", "help")),
+        *((case, "pagedown", "pageup") for case in ("question", "name", "stop", "document", "help")),
+    ],
+)
+async def test_a_way_down_and_the_same_way_up(play: Play, root: Path, case: str, down: str, up: str) -> None:
+    """By a line with the letters that are free, and by a page."""
     async with play(root, size=(40, 10)) as pilot:
         pilot.app.push_screen(CASES[case].made())
         await quiet(pilot)
         first = text_of(pilot.app)
-        await press(pilot, "j")
+        await press(pilot, down)
         assert text_of(pilot.app) != first
-        await press(pilot, "k")
-        assert text_of(pilot.app) == first
-
-
-@pytest.mark.parametrize("case", ["question", "name", "stop", "document", "help"])
-async def test_a_page_down_and_a_page_up(play: Play, root: Path, case: str) -> None:
-    async with play(root, size=(40, 10)) as pilot:
-        pilot.app.push_screen(CASES[case].made())
-        await quiet(pilot)
-        first = text_of(pilot.app)
-        await press(pilot, "pagedown")
-        assert text_of(pilot.app) != first
-        await press(pilot, "pageup")
+        await press(pilot, up)
         assert text_of(pilot.app) == first
 
 

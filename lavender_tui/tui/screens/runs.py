@@ -12,7 +12,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.run import ALIVE, Run, RunState
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
 from lavender_tui.tui.arranging import Arranged, Arrangement, Arranger, ArrangingFailed
@@ -38,7 +38,6 @@ LOOKING_SECONDS = 0.3  # without an answer until it is said that one looks
 _FEW = 64  # changed runs in one snapshot
 _LOW, _TINY = 30, 14  # a terminal lower than that has a small pane, or none
 _OF_A_RUN = ("resume", "resume_now", "log", "next_error", "copy_of_run", "open")
-_ALIVE = {RunState.RUNNING, RunState.STALLED}
 _RESTING_TICKS = 5  # seconds from one look at the ages to the next, where nothing lives
 _BARS = 6  # lines of the bars, the titles and some air
 _PANE_LOW, _PANE_USUAL = 5, 9  # lines of the pane, its rule among them
@@ -267,8 +266,8 @@ class RunsScreen(ListView, Screen[None]):
 
     def _is_moving(self) -> bool:
         """Does anything count seconds? Where nothing lives, and nobody keeps what is shown alive, ages are minutes."""
-        states = {state for state, _ in self._census.counts}
-        return bool(states & _ALIVE) or (self.cursor_run is not None and self.cursor_run.keeper is not None)
+        is_any_alive = any(state in ALIVE for state, _ in self._census.counts)
+        return is_any_alive or (self.cursor_run is not None and self.cursor_run.keeper is not None)
 
     def on_screen_resume(self) -> None:
         if self.is_mounted:

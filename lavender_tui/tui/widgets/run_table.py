@@ -10,7 +10,7 @@ from functools import cache
 from lavender_tui.model import series, text
 from lavender_tui.model.checkpoint import Checkpoint, Wholeness, parse_name
 from lavender_tui.model.ending import stopping_words
-from lavender_tui.model.run import Run, RunState
+from lavender_tui.model.run import ALIVE, Run, RunState
 from lavender_tui.tui import ages
 from lavender_tui.tui.arranging import Arrangement, arrangement_of
 from lavender_tui.tui.listing import ListRow, View, stays_in_place
@@ -23,7 +23,6 @@ _TREND_WIDTH, _TREND_KEEP = 10, 55
 _MARK = 2  # cells of the mark of the sorted column, which stands apart: an arrow in ASCII looks like a letter
 _KEEP_SORTED = 98  # after the name and the state, before all else
 _MOST_LASTING = 1_000  # lines of which what they say is kept
-_ALIVE = (RunState.RUNNING, RunState.STALLED)
 
 
 _COLUMNS: tuple[Column, ...] = (
@@ -183,7 +182,7 @@ def run_cells(row: ListRow, now: float, *, is_marked: bool = False) -> Mapping[s
 
 def passing_cells(run: Run, now: float) -> Mapping[str, Cell]:
     """Those that say something else a moment later."""
-    ink = "" if run.state in _ALIVE and not run.is_unread else "quiet"
+    ink = "" if run.state in ALIVE and not run.is_unread else "quiet"
     cells = {"started": _since(run.started_at, now, "quiet")}
     if not run.is_unread or run.newest is not None:
         cells["saved"] = _since(ages.last_save(run), now, ink)
@@ -205,7 +204,7 @@ def lasting_cells(row: ListRow, is_marked: bool) -> Mapping[str, Cell]:
         "why": _why(run),
         "world": _number(run.world_size, ""),
         "pid": _number(run.pid, "quiet"),
-        "trend": Cell(trend, "accent" if run.state in _ALIVE else "quiet"),
+        "trend": Cell(trend, "accent" if run.state in ALIVE else "quiet"),
         "size": _known(text.size(sum(one.facts.size_bytes for one in run.checkpoints) or None), "quiet"),
         "host": _known(text.clean(run.host, 40) if run.host else text.NONE, "quiet"),
         "format": Cell(text.clean(run.format, 40), "quiet"),
