@@ -75,7 +75,7 @@ def hollow(path: str, read_up_to: int | None, *, may_go_on: Callable[[], bool] =
     try:
         block = os.fstatvfs(log).f_bsize
         size = os.fstat(log).st_size
-        end = min(size, size if read_up_to is None else read_up_to) // block * block
+        end = min(size - 1, size if read_up_to is None else read_up_to) // block * block  # the end stays
         start = os.lseek(log, 0, os.SEEK_DATA)
         if end - start < block or not _copy(log, path, start, end, may_go_on):
             return

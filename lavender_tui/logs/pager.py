@@ -6,6 +6,7 @@ where the page ends, so that a page is never more than two of them long, whateve
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -60,14 +61,15 @@ class Pager:
         self.size = os.fstat(self._descriptor).st_size
         self._end = self.read(max(0, self.size - _CHECKED), _CHECKED)
         self._is_gone = False
-        self.first = self._begin() // PAGE
+        self.first = self._first()
 
-    def _begin(self) -> int:
-        """The front of a long log may have been taken away and left a hole: where its bytes begin."""
+    def _first(self) -> int:
+        """The front of a long log may have been taken away and left a hole: the page in which its bytes begin."""
         try:
-            return os.lseek(self._descriptor, 0, os.SEEK_DATA)
-        except OSError:  # nothing but a hole, or a file system that can't tell
-            return 0
+            return os.lseek(self._descriptor, 0, os.SEEK_DATA) // PAGE
+        except OSError as error:
+            # Nothing but a hole, or a file system that can't tell.
+            return self.last if error.errno == errno.ENXIO else 0
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -103,6 +105,7 @@ class Pager:
             return Change.NONE
         self.size = here.st_size
         self._end = self.read(max(0, self.size - _CHECKED), _CHECKED)
+        self.first = self._first()
         return Change.GROWN
 
     def _is_same(self, size: int) -> bool:

@@ -23,7 +23,7 @@ _FILES_SECONDS = 2.0  # how often ranks' files are looked for: there may be hund
 _ROWS = 400  # read at once
 _MOST_FRESH_PAGES = 16  # of what was appended since the last look; more is read when it is wanted
 
-TAIL, PLACE, BEFORE, AFTER = "tail", "place", "before", "after"
+TAIL, PLACE, BEFORE, AFTER, AGAIN = "tail", "place", "before", "after", "again"
 
 
 class LogReader:
@@ -57,7 +57,7 @@ class LogReader:
         self._wake.set()
 
     def ask(self, session: int, what: str, where: int = 0) -> None:
-        """Pages at the end (TAIL), around an offset (PLACE), or BEFORE or AFTER the page of that number."""
+        """Pages at the end (TAIL), around an offset (PLACE), BEFORE or AFTER the page of that number, or it AGAIN."""
         self._requests.append((session, what, where))
         self._wake.set()
 
@@ -135,6 +135,8 @@ class LogReader:
             pages += self._collect(pager.pages_after(number - 1, _ROWS))
         elif what == BEFORE:
             pages = self._collect(pager.pages_before(where, _ROWS))
+        elif what == AGAIN:
+            pages = self._collect(map(pager.page, reversed(self._changed(where, where))))
         else:
             pages = self._collect(pager.pages_after(where, _ROWS))
         if pages or what in (TAIL, PLACE):
@@ -195,11 +197,14 @@ class LogReader:
         pager = self._pager
         assert pager is not None
         has_end = self.last_shown >= last
-        first = max(0, last - 1)  # a bar may have rewritten the end of the page before
-        if has_end and pager.last - first <= _MOST_FRESH_PAGES:
-            self._send("grown", self._collect(map(pager.page, range(first, pager.last + 1))))
-        else:
-            self._send("grown", [])
+        changed = self._changed(last, pager.last)
+        few = has_end and len(changed) <= _MOST_FRESH_PAGES
+        self._send("grown", self._collect(map(pager.page, changed)) if few else [])
+
+    def _changed(self, was_last: int, last: int) -> range:
+        """The pages that differ since `was_last` was the last one: a bar may have rewritten the end of that before."""
+        assert self._pager is not None
+        return range(max(self._pager.first, was_last - 1), last + 1)
 
 
 def _facts(path: str) -> tuple[int, int] | None:

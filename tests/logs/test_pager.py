@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lavender_tui.launch import rotation
 from lavender_tui.logs.pager import PAGE, Change, Pager
 from lavender_tui.logs.survey import survey
 
@@ -139,6 +140,20 @@ def test_a_hole_at_the_front_is_passed_over(tmp_path: Path) -> None:
         pytest.skip("this file system doesn't tell where its holes are")
     pages = list(pager.pages_before(pager.last + 1, 1000))
     assert [row.text for page in pages for row in page.rows] == ["there", "it is"]
+
+
+def test_a_hole_that_is_made_while_it_is_open_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "stdout.log"
+    path.write_bytes(b"%063d\n" * 4096 % tuple(range(4096)))
+    pager = Pager(str(path))
+    rotation.hollow(str(path), None)
+    with open(path, "ab") as file:
+        file.write(b"new\n")
+    assert pager.look() is Change.GROWN
+    if not pager.first:
+        pytest.skip("this file system doesn't make holes, or doesn't tell where they are")
+    rows = [row.text for page in sorted(pager.pages_before(pager.last + 1, 1000)) for row in page.rows]
+    assert rows == [*(f"{number:063d}" for number in range(4032, 4096)), "new"]
 
 
 def test_no_fifo_or_directory_is_opened(tmp_path: Path) -> None:

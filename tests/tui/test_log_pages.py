@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from textual.message import Message
 from textual.pilot import Pilot
 
 from lavender_tui.launch import rotation
 from lavender_tui.launch.record import ExitRecord, write_exit
+from lavender_tui.tui.log_reader import TAIL
+from lavender_tui.tui.messages import LogRead
 from lavender_tui.tui.widgets.log_view import LogView
 from tests.tui import runs
 from tests.tui.conftest import SMALL, Play, lines_of, press, text_of, until, until_shown
@@ -218,6 +221,51 @@ async def test_a_rotation_is_followed(play: Play, root: Path, log: Path) -> None
             file.write("after it\n")
         await until_shown(pilot, "after it")
         assert view_of(pilot).is_following
+
+
+async def test_lines_written_before_the_end_was_shown_are_shown(play: Play, root: Path, log: Path) -> None:
+    """The file grows after its tail was read and before the screen has it: whoever reads doesn't know who has what."""
+    async with play(root) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, f"line {LINES} loss")
+        reader, held = pilot.app.screen._reader, []
+        post = reader._post
+
+        def hold(message: Message) -> bool:
+            held.append(message)
+            if isinstance(message, LogRead) and message.what == TAIL:
+                with log.open("a") as file:
+                    file.write("after it\n")
+                reader._look()
+                reader._post = post
+                return all(map(post, held))
+            return True
+
+        reader._post = hold
+        pilot.app.screen._open()
+        await until_shown(pilot, "after it")
+        assert [message.what for message in held if isinstance(message, LogRead)] == [TAIL, "grown"]
+        assert view_of(pilot).is_following
+
+
+async def test_megabytes_at_once_below_what_is_looked_at_leave_no_line_out(play: Play, root: Path) -> None:
+    path = root / FAILED / "train.log"
+    path.write_text("".join(f"number {number} {'x' * 60}\n" for number in range(1000)))
+    async with play(root) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "number 999")
+        await press(pilot, "k")
+        view = view_of(pilot)
+        assert not view.is_following
+        with path.open("a") as file:
+            file.write("".join(f"number {number} {'x' * 60}\n" for number in range(1000, 31_000)))
+        await until(pilot, lambda: view.file_size == path.stat().st_size)
+        while not any("number 1500 " in line for line in view.visible_text()):
+            before = view.top_offset
+            await pilot.press("pagedown")
+            await until(pilot, lambda before=before: view.top_offset > before)
+        numbers = [int(row.text.split()[1]) for row in view.window.rows]
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
 async def test_lines_that_a_rotation_took_away_stay_on_the_screen(play: Play, root: Path, log: Path) -> None:

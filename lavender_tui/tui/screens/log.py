@@ -14,7 +14,7 @@ from lavender_tui.model.gone import as_gone
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
 from lavender_tui.tui import keys
-from lavender_tui.tui.log_reader import AFTER, BEFORE, PLACE, TAIL, LogReader
+from lavender_tui.tui.log_reader import AFTER, AGAIN, BEFORE, PLACE, TAIL, LogReader
 from lavender_tui.tui.messages import LogChanged, LogFiles, LogRead
 from lavender_tui.tui.screens.log_of_run import LogOfRun
 from lavender_tui.tui.screens.run_actions import RunActions
@@ -107,12 +107,16 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
         if message.what in (TAIL, PLACE):
             view.window.clear()
         view.is_following |= message.what == TAIL
+        end = view.held_end
         view.put(message.pages, message.size, message.last)
         self._reader.last_shown = view.window.last
         if message.what == PLACE:
             self.arrive(message.where)
         elif message.what == "grown" and view.is_following and view.window.last < message.last:
             self._reader.ask(self.session, TAIL)
+        elif message.what == "grown" and end is not None and end not in [page.number for page in message.pages]:
+            # The reader didn't know yet that the end is here: what is held of that page is older than the file.
+            self._reader.ask(self.session, AGAIN, end)
         self._show()
         if self.go_to_error_first and message.what == TAIL and message.pages:
             self.go_to_error_first = False

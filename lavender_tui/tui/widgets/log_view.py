@@ -111,6 +111,11 @@ class LogView(LogRows, can_focus=True):
         pages = self.window.pages
         return bool(pages) and pages[0].start <= offset < pages[-1].end
 
+    @property
+    def held_end(self) -> int | None:
+        """The number of the file's last page where it is held; it may be one of an empty file."""
+        return self.file_last if self.window.pages and self.window.last >= self.file_last else None
+
     def follow(self, wanted: bool) -> None:
         """Go to the newest line and stay there, or stay here."""
         if wanted != self.is_following:
