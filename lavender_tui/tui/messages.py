@@ -254,10 +254,15 @@ class DiskJudged(Message):
 
 @dataclass
 class PruneEnded(Message):
-    """What was deleted, in words, and a sentence for each thing that was to be and wasn't."""
+    """What was to go has gone, or stays."""
 
+
+@dataclass
+class DeedBroke(Message, bubble=False):
+    """What was asked for under that name ended by an error that nobody foresaw, in words."""
+
+    name: str
     words: str
-    left: tuple[str, ...]
 
 
 @dataclass(frozen=True)

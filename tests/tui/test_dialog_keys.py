@@ -48,7 +48,7 @@ Keys = str  # separated by commas, as Textual writes them: they all do the same
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where keys are bound, how one comes there from the list, and what is shown there."""
+    """Where keys are bound, how one comes there from the list ("~": waits until that is shown), what is shown there."""
 
     owner: type[Any]
     way: tuple[str, ...]
@@ -85,8 +85,9 @@ PLACES = {
         is_long=False,
     ),
     "question": Place(
-        Ask, ("D", "A"), "for good", {"n,escape,enter,q": gone("for good"), "y": seen("0 could go")}, is_long=False,
-        elsewhere="j,k",  # test_low_boxes.py
+        Ask, ("D", r"~could go: [1-9]", "A"), "for good",
+        {"n,escape,enter,q": gone("for good"), "y": seen("0 could go")},
+        is_long=False, elsewhere="j,k",  # test_low_boxes.py
     ),
     "name": Place(AskName, ("l", "percent_sign"), "To which place", {"escape": gone("To which place")}, is_long=False),
     "document": Place(
@@ -102,7 +103,7 @@ PLACES = {
         size=SMALL, is_long=False,
     ),
     "log files": Place(
-        LogFilesScreen, ("l", "o"), "2 log files",
+        LogFilesScreen, ("l", "~1 of 2", "o"), "2 log files",
         {"escape": gone("2 log files"), "down,pagedown": ANY, "up,pageup": Try((), way=("down",))}, is_long=False,
     ),
     "rows": Place(
@@ -210,7 +211,8 @@ async def _try(pilot: Pilot[Any], root: Path, place: Place, key: str, one: Try) 
     pilot.app.screen.go_to_run(str(root / place.run))
     await pilot.pause()
     await _until_there(pilot, "RUN ↓", key)
-    await press(pilot, *place.way)
+    for step in place.way:
+        await (_until_there(pilot, step[1:], key) if step.startswith("~") else press(pilot, step))
     await _until_there(pilot, place.there, key)
     await press(pilot, *one.way)
     if one.gone:

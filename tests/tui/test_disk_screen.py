@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,43 @@ async def test_what_was_deleted_is_told_though_the_page_was_left_meanwhile(
         await press(pilot, "escape")
         await until(pilot, lambda: not page.is_attached, "the page left")
         is_left.set()
+        await until_shown(pilot, "3 checkpoints, ")
+
+
+async def test_what_was_said_yes_to_is_done_though_the_page_was_left_before_any_thread_had_begun_it(
+    play: Play, two: Path
+) -> None:
+    is_left = threading.Event()
+    async with play(two, size=LARGE) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "3 could go")
+        page = pilot.app.screen
+        pool = ThreadPoolExecutor(1)
+        pool.submit(is_left.wait, 60)
+        asyncio.get_running_loop().set_default_executor(pool)
+        await press(pilot, "A", "y")
+        await until(pilot, lambda: page._is_pruning and pilot.app.screen is page, "the answer")
+        await press(pilot, "escape")
+        await until(pilot, lambda: not page.is_attached, "the page left")
+        is_left.set()
+        await until_shown(pilot, "3 checkpoints, ")
+        assert len(list(two.glob("*/*.pt"))) == 7
+
+
+async def test_a_deletion_that_breaks_off_is_told_and_can_be_asked_for_again(
+    play: Play, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> pruning.Pruned:
+        raise ValueError("no such rule")
+
+    async with play(two, size=LARGE) as pilot:
+        await press(pilot, "D")
+        await until_shown(pilot, "3 could go")
+        with monkeypatch.context() as patch:
+            patch.setattr(pruning, "prune", broken)
+            await press(pilot, "A", "y")
+            await until_shown(pilot, "ValueError: no such rule")
+        await press(pilot, "A", "y")
         await until_shown(pilot, "3 checkpoints, ")
 
 

@@ -201,6 +201,22 @@ async def test_what_is_appended_while_a_search_stands_is_counted_as_well(play: P
         await until_shown(pilot, "“saved”: match 8 of 8")
 
 
+async def test_each_press_of_a_key_that_steps_counts_though_the_one_before_is_still_on_its_way(
+    play: Play, root: Path
+) -> None:
+    (root / FAILED / "train.log").write_text("".join(f"step {number}\nsaved {number}\n" for number in range(1, 9)))
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "l", "g", "slash", *"saved", "enter")
+        await until_shown(pilot, "“saved”: match 1 of 8")
+        hunter, held = pilot.app.screen.hunter, []
+        look, hunter.look = hunter.look, held.append
+        await press(pilot, *"nnnNnn")
+        assert len(held) == 1
+        hunter.look = look
+        look(held[0])
+        await until_shown(pilot, "“saved”: match 5 of 8")
+
+
 async def test_the_title_keeps_the_states_word_where_lines_are_wrapped(play: Play, root: Path) -> None:
     (root / FAILED / "train.log").write_text(RANKS + REPORT)
     for rank in range(2):

@@ -14,7 +14,7 @@ from lavender_tui.launch.locks import WAIT, resume_lock
 from lavender_tui.tui.widgets.filter_line import hint
 from lavender_tui.tui.widgets.inks import INKS, Span
 from lavender_tui.tui.widgets.lines import Lines
-from tests.tui.conftest import SMALL, Play, lines_of, press, quiet, text_of, until_shown
+from tests.tui.conftest import SMALL, Play, lines_of, press, quiet, text_of, until, until_shown
 from tests.tui.sheets import FAILED, choose_local, launched_run, open_sheet
 
 
@@ -62,7 +62,8 @@ async def test_who_resumes_it_already_is_said_with_what_to_do_and_enter_tries_ag
         with resume_lock(str(one_run / FAILED)):
             await press(pilot, "enter")
             await until_shown(pilot, "⏎ try again")
-            assert WAIT in read(pilot) and "merge and launch" not in read(pilot)
+            await until(pilot, lambda: WAIT in read(pilot), WAIT)
+            assert "merge and launch" not in read(pilot)
         await press(pilot, "enter")
         stop((await launched_run(pilot)).path, KILL)
     assert nothing_survives() == []

@@ -16,7 +16,8 @@ from lavender_tui.model import text
 from lavender_tui.model.disk import Account, Fate, KeepRules, account
 from lavender_tui.model.run import Run
 from lavender_tui.tui import keys
-from lavender_tui.tui.messages import DiskJudged, PruneEnded
+from lavender_tui.tui.deeds import deed
+from lavender_tui.tui.messages import DeedBroke, DiskJudged, PruneEnded
 from lavender_tui.tui.orderly import Orderly
 from lavender_tui.tui.widgets.disk_tables import CostTable, FateTable
 from lavender_tui.tui.widgets.inks import INKS, Span
@@ -25,6 +26,7 @@ from lavender_tui.tui.widgets.line_table import LineTable
 from lavender_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
+    from lavender_tui.resume.pruning import Pruned
     from lavender_tui.tui.app import LavenderApp
     from lavender_tui.tui.first_look import FirstLook
     from lavender_tui.watch.observe import Snapshot
@@ -149,12 +151,11 @@ class DiskScreen(Orderly, Screen[None]):
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
-            if event.worker.group == "judge":
-                self._rest(_FAULT_SECONDS)
-            else:
-                self._is_pruning = False
-            words = text.one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 300)
-            self.notify(words, title="That did not work", severity="error", markup=False)
+            self._rest(_FAULT_SECONDS)
+            self._say_broken(text.one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 300))
+
+    def _say_broken(self, words: str) -> None:
+        self.notify(words, title="That did not work", severity="error", markup=False)
 
     # What is shown
 
@@ -281,30 +282,31 @@ class DiskScreen(Orderly, Screen[None]):
         self._show_head()
         self._prune(doomed, self._rules, self.lavender.roots)
 
-    @work(thread=True, exclusive=True, group="prune", exit_on_error=False, description="prune")
+    @deed("prune")
     def _prune(self, doomed: Sequence[Fate], rules: KeepRules, roots: tuple[str, ...]) -> None:
         from lavender_tui.resume.pruning import prune
 
         app = self.lavender
-        done = prune(roots, doomed, rules)
-        words = f"{text.plural(len(done.gone), 'checkpoint')}, {text.size(done.freed_bytes)} free again"
-        ended = PruneEnded(words, tuple(done.left))
-        if not (self.is_attached and self.post_message(ended)):
-            _tell(app, ended)  # the page was left meanwhile
+        _tell(app, prune(roots, doomed, rules))
+        self.post_message(PruneEnded())
 
-    def on_prune_ended(self, message: PruneEnded) -> None:
+    def on_prune_ended(self) -> None:
         self._is_pruning = False
-        _tell(self.lavender, message)
         self._show_head()
+
+    def on_deed_broke(self, message: DeedBroke) -> None:
+        self.on_prune_ended()
+        self._say_broken(message.words)
 
     def action_back(self) -> None:
         self.app.pop_screen()
 
 
-def _tell(app: LavenderApp, ended: PruneEnded) -> None:
+def _tell(app: LavenderApp, done: Pruned) -> None:
     """From any thread, on whatever page is in front: what is deleted is gone for good."""
-    app.notify(ended.words, title="Deleted", everywhere=True)
-    for sentence in ended.left[:3]:
+    words = f"{text.plural(len(done.gone), 'checkpoint')}, {text.size(done.freed_bytes)} free again"
+    app.notify(words, title="Deleted", everywhere=True)
+    for sentence in done.left[:3]:
         app.notify(text.clean(sentence, 300), title="Kept", severity="warning", timeout=8)
     app.feed.rescan_soon()
 

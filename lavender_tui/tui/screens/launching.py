@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 
-from textual import work
-
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.plan import Proposal
 from lavender_tui.model.run import Run
 from lavender_tui.tui import consequences
+from lavender_tui.tui.deeds import deed
 from lavender_tui.tui.messages import LookEnded, ResumeEnded
 from lavender_tui.tui.screens.deep_look import DeepLook, before_launch
 from lavender_tui.tui.sheet import ROWS, Sheet
@@ -86,7 +85,7 @@ class Launching(DeepLook):
         self._show_verdict()
         self._carry_out(self._proposal, again, self._sheet.is_to_be_kept)
 
-    @work(thread=True, exclusive=True, group="launch", exit_on_error=False, description="launch")
+    @deed("launch")
     def _carry_out(self, proposal: Proposal, again: bool, keeps: bool) -> None:
         from lavender_tui.resume import carry_out
 

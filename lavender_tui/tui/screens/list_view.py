@@ -10,6 +10,7 @@ from textual.reactive import var
 
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean
+from lavender_tui.tui.deeds import deed
 from lavender_tui.tui.listing import SORTINGS, View
 from lavender_tui.tui.screens.run_actions import RunActions
 from lavender_tui.tui.widgets.line_table import LineTable
@@ -182,7 +183,7 @@ class ListView(RunActions):
 
         self.app.push_screen(AskName("Save this filter as a view?", detail=query), named)
 
-    @work(thread=True, group="views", exit_on_error=False, description="views")
+    @deed("save-view")
     def _save_view(self, name: str, query: str) -> None:
         from lavender_tui.tui import views
         from lavender_tui.tui.messages import ViewsRead
@@ -194,4 +195,4 @@ class ListView(RunActions):
         else:
             words, title = "v goes through the views", f"Saved {clean(name, 60)}"
             self.post_message(ViewsRead({**views.parse(self.lavender.look.views), **views.load()}))
-        self.app.call_from_thread(self.notify, words, title=title, markup=False)
+        self.lavender.notify(words, title=title)

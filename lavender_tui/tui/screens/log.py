@@ -265,7 +265,7 @@ class LogScreen(LogOfRun, RunActions, Screen[None]):
 
     def why_not(self, action: str) -> str:
         if action in ("next_file", "files"):
-            return "there is no other log file"
+            return "there is no other log file" if self._has_looked else "its log files are still being looked for"
         if action in ("next_match", "previous_match"):
             return "search with / first"
         if action in ("next_error", "previous_error"):

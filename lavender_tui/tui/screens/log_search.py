@@ -22,6 +22,7 @@ from lavender_tui.tui.widgets.lines import Lines
 from lavender_tui.tui.widgets.log_view import LogView
 
 _NARROW = 100
+_ERRORS = "errors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self.target: Target | None = None
         self._order = 0
         self._hunted = ""  # what is looked for now, in words
+        self._sought: Query | str | None = None  # what a key steps through and is on its way to
+        self._further = 0  # so many more steps were asked for meanwhile; back where it is negative
         self._done = 0.0
         self._said = ""
         self._counted: LogCounted | None = None
@@ -68,6 +71,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self.session += 1
         self.target = self._at_error = None
         self._hunted = self._said = ""
+        self._sought, self._further = None, 0
         self._counted = self._surveyed = None
 
     def read_place(self, offset: int) -> None:
@@ -104,6 +108,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if query is None:
             self.show_status()
             return
+        self._sought, self._further = query, 0
         self._seek(query, self.view.top_offset - 1, forward=True, words=f"looking for “{message.words}”")
 
     @property
@@ -123,6 +128,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self.view.focus()
         elif self._hunted:
             self.hunter.stop()
+            self._sought, self._further = None, 0
             self._hunted, self._said = "", "stopped looking"
         elif self.view.wanted is not None:
             self.view.mark(None)
@@ -145,11 +151,32 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self._match(forward=False)
 
     def _match(self, *, forward: bool) -> None:
-        query = self.view.wanted
-        if query is not None:
-            current = self.view.current
-            at = current[0] if current is not None else self.view.top_offset
+        query, current = self.view.wanted, self.view.current
+        if query is not None and self._may_seek(query, forward):
+            here = current[0] if current is not None else self.view.top_offset
+            at = self.target.start if self.target is not None else here
             self._seek(query, at, forward=forward, words=f"looking for “{query.words}”")
+
+    def _may_seek(self, sought: Query | str, forward: bool) -> bool:
+        """While the key before is still on its way this one goes on from where that leads."""
+        if self._sought == sought:
+            self._further += 1 if forward else -1
+            return False
+        self._sought, self._further = sought, 0
+        return True
+
+    def _go_further(self) -> None:
+        """The steps that were asked for meanwhile; one that has to be sought carries those after it."""
+        sought, further = self._sought, self._further
+        self._sought, self._further = None, 0
+        if further and sought is not None:
+            forward = further > 0
+            (self.go_to_error if sought == _ERRORS else self._match)(forward=forward)
+            self._further = further - (1 if forward else -1)
+            if self._hunted:
+                return
+            self._sought = sought  # it was known where the next one is
+            self._go_further()
 
     def action_next_error(self) -> None:
         self.go_to_error(forward=True)
@@ -173,6 +200,8 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self._show_error(errors[index], wrapped, f" {index + 1} of {len(errors)}")
             return
         words = "looking for an error"
+        if not self._may_seek(_ERRORS, forward):
+            return
         if is_first:
             self._begin(Order(self._order + 1, reason_of_end=True, exception=self.known_exception), words)
         else:
@@ -207,6 +236,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self._say(f"“{clean(words, 40)}” is neither a line nor a percentage")
 
     def look_for_line(self, line: int) -> None:
+        self._sought, self._further = None, 0
         self._begin(Order(self._order + 1, line=line), f"looking for line {line:,}")
 
     def _seek(self, query: Query | None, origin: int, *, forward: bool, words: str) -> None:
@@ -222,6 +252,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             return
         self._done = message.done
         if message.is_over:
+            self._sought, self._further = None, 0
             query = self.view.wanted
             self._say("no error in this file" if "error" in self._hunted or query is None else "no match in this file")
             return
@@ -234,9 +265,10 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self._hunted, self._at_error = "", None
         if message.error is not None:
             self._show_error(message.error, message.wrapped, line=message.line)
-            return
-        self._say("from the other end again" if message.wrapped else "")
-        self._go(Target(message.start, is_line=is_line))
+        else:
+            self._say("from the other end again" if message.wrapped else "")
+            self._go(Target(message.start, is_line=is_line))
+        self._go_further()
 
     def _show_error(self, error: ErrorBlock, wrapped: bool, place: str = "", line: int | None = None) -> None:
         self._at_error = error

@@ -18,7 +18,7 @@ from lavender_tui.model.plan import ResumePlan, Verdict
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, strict_json
 from lavender_tui.tui import consequences, keys
-from lavender_tui.tui.messages import LookEnded, ProposalMade, StopEnded
+from lavender_tui.tui.messages import DeedBroke, LookEnded, ProposalMade, StopEnded
 from lavender_tui.tui.screens.checking import Checking
 from lavender_tui.tui.screens.stop_actions import StopActions, why_not_stopped
 from lavender_tui.tui.sheet import CHECKPOINT, KEEP, ROWS, WORKERS, WORLD, Sheet
@@ -127,10 +127,16 @@ class ResumeScreen(Checking, StopActions):
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         """Something nobody foresaw is shown as one sentence, in place."""
         if event.state is WorkerState.ERROR:
-            self._launching_since, self._launch_when = None, -1
-            self.end_look()
-            self._error = f"it broke off: {type(event.worker.error).__name__} ({event.worker.error})"
-            self._show_answer()
+            self._say_broken(f"{type(event.worker.error).__name__}: {event.worker.error}")
+
+    def on_deed_broke(self, message: DeedBroke) -> None:
+        self._say_broken(message.words)
+
+    def _say_broken(self, words: str) -> None:
+        self._launching_since, self._launch_when = None, -1
+        self.end_look()
+        self._error = f"it broke off: {words}"
+        self._show_answer()
 
     # What is shown
 

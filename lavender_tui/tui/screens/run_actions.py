@@ -9,18 +9,19 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import on, work
+from textual import on
 from textual.worker import Worker, WorkerState
 
 from lavender_tui.errors import LavenderError, ResumedAlready, in_words
 from lavender_tui.model.run import Run, RunState
 from lavender_tui.model.text import clean, one_line
+from lavender_tui.tui.deeds import deed
 from lavender_tui.tui.screens.stop_actions import StopActions, tell_or_hand_over, why_not_stopped
 
 if TYPE_CHECKING:
     from lavender_tui.model.checkpoint import Checkpoint
     from lavender_tui.model.plan import Proposal
-    from lavender_tui.tui.messages import ResumeEnded
+    from lavender_tui.tui.messages import DeedBroke, ResumeEnded
 
 _LONGER = 8.0  # seconds for a notice with something to read
 _CHECKING, _AGAIN = "Checking, then resuming", "Resuming once more"  # said until it is done
@@ -130,7 +131,7 @@ class RunActions(StopActions, inherit_bindings=False):
         self.lavender.notify(_name_of(path), title=title, timeout=_MOST_SECONDS, everywhere=True)
         self._resume_now(path, self.lavender.command, self.lavender.world_size, again)
 
-    @work(thread=True, exclusive=True, group="resume-now", exit_on_error=False, description="resume-now")
+    @deed("resume-now")
     def _resume_now(self, path: str, command: tuple[str, ...], world_size: int | None, again: bool) -> None:
         from lavender_tui.resume import Options, Target, carry_out, propose
         from lavender_tui.tui.consequences import launched_words
@@ -180,8 +181,13 @@ class RunActions(StopActions, inherit_bindings=False):
     @on(Worker.StateChanged)
     def _worker_broke(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
-            words = one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 400)
-            self.notify(words, title="That did not work", severity="error", markup=False, timeout=_LONGER)
+            self._say_broken(one_line(f"{type(event.worker.error).__name__}: {event.worker.error}", 400))
+
+    def on_deed_broke(self, message: DeedBroke) -> None:
+        self._say_broken(message.words)
+
+    def _say_broken(self, words: str) -> None:
+        self.notify(words, title="That did not work", severity="error", markup=False, timeout=_LONGER)
 
     def show_launched(self, launched: tuple[str, str] | None) -> None:
         """Back where the runs are, the cursor on the new one as soon as it is seen; says what was done."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from textual import work
 from textual.app import App
 from textual.message import Message
 from textual.notifications import SeverityLevel
@@ -17,6 +16,7 @@ from lavender_tui.errors import LavenderError
 from lavender_tui.model.ending import StopAt, request_words
 from lavender_tui.model.run import Run
 from lavender_tui.model.text import clean, one_line
+from lavender_tui.tui.deeds import deed
 from lavender_tui.tui.orderly import Orderly
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             ended = StopEnded(run.key, "" if shows_itself else outcome.words, is_error=not outcome.has_ended)
         tell_or_hand_over(self, app, ended, StopActions)
 
-    @work(thread=True, group="stop", exit_on_error=False, description="stop")
+    @deed("stop")
     def _request(self, run: Run, answer: str) -> None:
         from lavender_tui.launch import ask_to_stop, withdraw
         from lavender_tui.launch.asking import why_nothing_to_withdraw
