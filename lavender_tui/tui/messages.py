@@ -6,12 +6,14 @@ What the watcher tells is in `feed`: the first frame needs nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from textual.screen import Screen
 
     from lavender_tui.launch.living import Member
     from lavender_tui.launch.stop_order import StopOrder
@@ -58,8 +60,15 @@ class LookEnded(Message, bubble=False):
     error: str | None = None
 
 
+class Owed(Message, bubble=False):
+    """How something ended that a person asked for. Where the screen that it is told to is left before it hears of it,
+    another one of that kind tells it."""
+
+    heirs: type[Screen[Any]] | None = None
+
+
 @dataclass
-class ResumeEnded(Message, bubble=False):
+class ResumeEnded(Owed):
     """A resume of `source` was launched in `run_dir`, as `words` tell, or `error` says why it was not.
 
     `may_repeat`: it was refused only because the run was resumed before; asked again, it may be done.
@@ -73,7 +82,7 @@ class ResumeEnded(Message, bubble=False):
 
 
 @dataclass
-class StopEnded(Message, bubble=False):
+class StopEnded(Owed):
     """A stop was asked for or came to its end; one sentence, empty where the run itself shows it all.
 
     `may_go_on`: the order that could be carried out, if that is wanted without a record, too.

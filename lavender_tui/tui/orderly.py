@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from textual.worker import Worker
 
 if TYPE_CHECKING:
+    from textual.app import App
     from textual.dom import DOMNode
     from textual.message import Message
     from textual.timer import Timer
@@ -49,6 +50,15 @@ class Orderly(_Base):
         is_ours = whose.startswith(_OURS) or isinstance(message, Worker.StateChanged)
         if not ((is_ours and self.is_in_pieces) or (whose.startswith(_PARTS) and self.was_left)):
             await super()._dispatch_message(message)
+        elif is_ours:
+            self.hand_on(message, self.app)
+
+    def hand_on(self, message: Message, app: App[Any]) -> None:
+        """What is owed to a person isn't lost with the screen that would have told it."""
+        heirs = getattr(message, "heirs", None)
+        if heirs is not None:
+            others = (one for one in reversed(app.screen_stack) if one is not self and isinstance(one, heirs))
+            next((one for one in others if one.post_message(message)), None)
 
     def set_timer(self, delay: float, callback: Callable[[], Any] | None = None, **options: Any) -> Timer:
         return super().set_timer(delay, self._while_whole(callback), **options)

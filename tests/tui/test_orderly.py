@@ -27,8 +27,9 @@ import lavender_tui.tui.screens.stop
 import lavender_tui.tui.screens.tree  # noqa: F401 (all screens are there)
 from lavender_tui.tui.app import LavenderApp
 from lavender_tui.tui.feed import RunsChanged
-from lavender_tui.tui.messages import LogRead, ProposalMade
+from lavender_tui.tui.messages import LogRead, ProposalMade, StopEnded
 from lavender_tui.tui.orderly import Orderly
+from lavender_tui.tui.screens.stop_actions import StopActions, tell_or_hand_over
 from tests.tui.conftest import Play, press, quiet, until, until_shown
 
 
@@ -125,3 +126,15 @@ async def test_a_second_enter_that_came_with_the_first_takes_no_other_page_away(
         await until(pilot, lambda: [type(one).__name__ for one in pilot.app.screen_stack] == left, f"{left}")
         await quiet(pilot)
         assert [type(one).__name__ for one in pilot.app.screen_stack] == left and pilot.app.is_running
+
+
+async def test_how_a_stop_ended_is_told_though_the_page_that_was_told_is_just_being_left(
+    play: Play, one_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with play(one_run) as pilot:
+        await press(pilot, "enter")
+        page = pilot.app.screen
+        with monkeypatch.context() as patch:
+            patch.setattr(type(page), "is_in_pieces", True)
+            tell_or_hand_over(page, pilot.app, StopEnded(str(one_run), "it saved and ended"), StopActions)
+            await until(pilot, lambda: "it saved and ended" in [one.words for one in pilot.app.announcements], "it")

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
-from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
@@ -22,7 +21,7 @@ from lavender_tui.tui.orderly import Orderly
 if TYPE_CHECKING:
     from lavender_tui.launch.stop_order import How, StopOrder, StopOutcome
     from lavender_tui.tui.app import LavenderApp
-    from lavender_tui.tui.messages import StopEnded
+    from lavender_tui.tui.messages import Owed, StopEnded
 
 _TITLE = "Stop"
 _LONGER = 8.0  # seconds for a notice with something to read
@@ -137,11 +136,11 @@ class StopActions(Orderly, Screen[None], inherit_bindings=False):
             self.notify("It goes on", title="Not stopped", markup=False)
 
 
-def tell_or_hand_over(asker: Screen[Any], app: App[Any], answer: Message, kind: type[Screen[Any]]) -> None:
+def tell_or_hand_over(asker: Orderly, app: App[Any], answer: Owed, kind: type[Screen[Any]]) -> None:
     """From a thread: the screen that asked may have been left meanwhile. Another of its kind tells it then."""
+    answer.heirs = kind
     if not (asker.is_attached and asker.post_message(answer)):
-        others = (one for one in reversed(app.screen_stack) if isinstance(one, kind))
-        next(others, asker).post_message(answer)
+        asker.hand_on(answer, app)
 
 
 def why_not_stopped(run: Run) -> str:
