@@ -166,9 +166,12 @@ async def test_a_child_that_is_killed_in_the_middle_is_one_sentence(
         await choose_local(pilot)
         child = await until(pilot, lambda: screen._warm.child, "the warm child")
         pid = child._process.pid  # type: ignore[attr-defined]
+        is_asked, merge = threading.Event(), child.merge  # type: ignore[attr-defined]
+        child.merge = lambda states: is_asked.set() or merge(states)  # type: ignore[attr-defined]
         os.kill(pid, signal.SIGSTOP)  # while it imports: it will not answer
         await press(pilot, "enter")
         await until_shown(pilot, "merging, then launching")
+        await until(pilot, is_asked.is_set, "the request")
         os.kill(pid, signal.SIGKILL)
         await until_shown(pilot, "the merging process ended by signal 9")
         assert len(list(one_run.glob("run-*"))) == 1
