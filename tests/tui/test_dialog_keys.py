@@ -69,6 +69,7 @@ def seen(pattern: str, *way: str) -> Try:
 
 
 ANY = Try(())  # the screen differs then
+LOSS, BARS = ("3", "~last, at step"), ("4", "~rows read")
 LAST = rf"line {LINES} end"
 PLACES = {
     "stop box": Place(
@@ -146,11 +147,11 @@ PLACES = {
             "2,tab": seen(r"\[2 Checkpoints\]"), "3": seen(r"\[3 Loss\]"), "4": seen(r"\[4 Data\]"),
             "5": seen(r"\[5 Processes\]"), "6,l": seen(r"\[6 Log\]"), "7,shift+tab": seen(r"\[7 History\]"),
             "1": seen(r"\[1 Overview\]", "3"), "escape": gone(r"\[1 Overview\]"),
-            "right": seen("world_size 4 → 8", "4"), "left": seen("world_size 4 → 2", "4"),
-            "shift+left": Try((), gone="last, at step", way=("3",)),
-            "shift+right": Try((), way=("3", "left", "shift+left")),
-            "plus": seen(r"steps [\d,]+ to", "3"), "minus,0": Try((), gone=r"steps [\d,]+ to", way=("3", "plus")),
-            "m,M": seen("2 of 2", "3"), "o": seen("log scale$", "3"), "a": seen("averaged over 10", "3"),
+            "right": seen("world_size 4 → 8", *BARS), "left": seen("world_size 4 → 2", *BARS),
+            "shift+left": Try((), gone="last, at step", way=LOSS),
+            "shift+right": Try((), way=(*LOSS, "left", "shift+left")),
+            "plus": seen(r"steps [\d,]+ to", *LOSS), "minus,0": Try((), gone=r"steps [\d,]+ to", way=(*LOSS, "plus")),
+            "m,M": seen("2 of 2", *LOSS), "o": seen("log scale$", *LOSS), "a": seen("averaged over 10", *LOSS),
             "y": seen("Copy of run-"), "r": seen(SHEET), "e": seen(r"error \d of \d|▶"), "enter": seen("scheduler_st"),
             "slash": seen("Which settings"),
         },
@@ -207,14 +208,18 @@ async def test_every_key_of_it_works(play: Play, playground: Path, place: str) -
                 await _back_to_the_list(pilot)
 
 
+async def _go(pilot: Pilot[Any], way: Iterable[str], key: str) -> None:
+    for step in way:
+        await (_until_there(pilot, step[1:], key) if step.startswith("~") else press(pilot, step))
+
+
 async def _try(pilot: Pilot[Any], root: Path, place: Place, key: str, one: Try) -> None:
     pilot.app.screen.go_to_run(str(root / place.run))
     await pilot.pause()
     await _until_there(pilot, "RUN ↓", key)
-    for step in place.way:
-        await (_until_there(pilot, step[1:], key) if step.startswith("~") else press(pilot, step))
+    await _go(pilot, place.way, key)
     await _until_there(pilot, place.there, key)
-    await press(pilot, *one.way)
+    await _go(pilot, one.way, key)
     if one.gone:
         await _until_there(pilot, one.gone, key)
     await pilot.pause(0.05)

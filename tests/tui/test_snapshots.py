@@ -52,7 +52,8 @@ _LIVE: tuple[Page, ...] = (("stop box", ("x",)),)
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of a known length on a host of a known name in UTC, without GPUs, with a `python` in its path."""
+    """A home of a known length on a host of a known name in UTC, without GPUs, with a `python` in its path, and the
+    program by whose being there Slurm is offered: no page calls it."""
     made = Path(tempfile.mkdtemp(prefix="lav-", dir="/tmp"))
     system = os.uname()
     names = ("sysname", "nodename", "release", "version", "machine")
@@ -67,6 +68,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     time.tzset()
     (made / "bin").mkdir()
     (made / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    (made / "bin" / "sbatch").symlink_to("/bin/false")
     monkeypatch.setenv("PATH", f"{made / 'bin'}:{os.environ['PATH']}")
     yield made
     monkeypatch.undo()
