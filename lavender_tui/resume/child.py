@@ -42,6 +42,7 @@ class Child:
         self._timeout = timeout_seconds
         self._is_ready = False
         self._is_closed = False
+        self._closing = threading.Lock()
         self._was_too_slow = False
         try:
             self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
@@ -105,12 +106,13 @@ class Child:
         self._is_closed = True
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._said):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except OSError:
-                continue  # the pipe of a child that was killed in the middle of a request has unwritten bytes
+        with self._closing:  # a file that two threads close at once fails in one of them
+            for pipe in (self._process.stdin, self._process.stdout, self._said):
+                try:
+                    if pipe is not None:
+                        pipe.close()
+                except OSError:
+                    continue  # the pipe of a child that was killed in the middle of a request has unwritten bytes
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         watchdog = threading.Timer(self._timeout, self._end_as_too_slow)

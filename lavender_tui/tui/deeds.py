@@ -14,7 +14,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from textual.screen import Screen
 
 from lavender_tui.model.text import one_line
-from lavender_tui.tui.messages import DeedBroke
 
 _Page = TypeVar("_Page", bound=Screen[Any])
 _Args = ParamSpec("_Args")
@@ -44,6 +43,8 @@ def _to_its_end(name: str, page: Screen[Any], work: Callable[[], None]) -> None:
     try:
         work()
     except Exception as error:  # whatever it is, one sentence is owed
+        from lavender_tui.tui.messages import DeedBroke
+
         words = one_line(f"{type(error).__name__}: {error}", 300)
         if not (page.is_attached and page.post_message(DeedBroke(name, words))):
             app.notify(words, title="That did not work", severity="error", markup=False)

@@ -6,6 +6,7 @@ import json
 import marshal
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -112,6 +113,31 @@ def test_too_slow_cancelled_and_killed_are_told_apart() -> None:
         os.kill(child._process.pid, signal.SIGKILL)
         with pytest.raises(LavenderError, match="by signal 9"):
             child.merge([row()])
+
+
+def test_it_is_closed_by_all_threads_at_once() -> None:
+    failed: list[Exception] = []
+
+    def close(child: Child, together: threading.Barrier) -> None:
+        together.wait(60)
+        try:
+            child.close()
+        except Exception as error:
+            failed.append(error)
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(120):
+            asked = (Child(), threading.Barrier(8))
+            threads = [threading.Thread(target=close, args=asked) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+    finally:
+        sys.setswitchinterval(usual)
+    assert failed == []
 
 
 def test_it_ends_with_whoever_started_it(until: Any) -> None:
