@@ -14,7 +14,7 @@ from lavender_tui.errors import LaunchFailed
 from lavender_tui.model import text
 
 DIRECTORY = "lavender-demo"
-WATCHED = ("--epochs", "40", "--save-seconds", "5", "--pause", "0.2", "--schedule-steps", "5000")
+WATCHED = ("--epochs", "40", "--save-seconds", "5", "--pause", "0.2", "--schedule-steps", "5120")
 TOLD = ("--epochs", "1", "--save-seconds", "1", "--pause", "0.1")
 STAGES = ((2, 4), (4, 1))  # world_size before and after each kill
 

@@ -95,7 +95,7 @@ def notes(command: Command, topology: Topology) -> tuple[str, ...]:
     nodes, asked = nodes_for(topology), topology.slurm.nodes
     told = []
     if command.kind is Kind.PYTHON and topology.world_size > 1:
-        told.append(f"the command was for one process; torchrun starts it {topology.world_size} times")
+        told.append(f"torchrun starts the script {topology.world_size} times, once a rank")
     if nodes != asked:
         told.append(f"{topology.world_size} ranks can't be shared by {asked} nodes: {nodes} asked for")
     return tuple(told)

@@ -83,7 +83,7 @@ def environment(command: Command, topology: Topology) -> dict[str, str]:
 def notes(command: Command, topology: Topology) -> tuple[str, ...]:
     told = []
     if command.kind is Kind.PYTHON:
-        told.append(f"the command was for one process; torchrun starts it {topology.world_size} times")
+        told.append(f"torchrun starts the script {topology.world_size} times, once a rank")
         if set(command.interpreter_options) - {"-u"}:
             told.append("the ranks start without the interpreter's options " + " ".join(command.interpreter_options))
     fixed = [name for name in _FIXED_PLACES if command.option(name) is not None]

@@ -89,7 +89,7 @@ def _why_kept(one: Checkpoint, sources: dict[tuple[str, str], str], kept: dict[s
     if not one.is_usable:
         return f"not a whole checkpoint ({one.wholeness.value}): {_LOOK}"
     if (source := sources.get(tail(one.path))) is not None:
-        return f"{source} was resumed from it"
+        return f"resumed as {source}"
     return kept.get(one.path, "")
 
 

@@ -99,7 +99,7 @@ def age(seconds: float | None) -> str:
         return NONE
     if seconds < -1:
         return "in the future"
-    return "now" if seconds < 1 else f"{duration(seconds)} ago"
+    return "now" if seconds < 1 else f"{_growing(seconds)} ago"
 
 
 _MOST = 1_000_000  # days and hours that are written out: beyond, nobody reads the digits
@@ -118,7 +118,14 @@ def duration(seconds: float | None) -> str:
 
 def coarse(seconds: float) -> str:
     """A length of time that grows, in steps that don't change at every look: "7 s", "40 s", "12 min"."""
-    return duration(seconds if seconds < 10 or seconds >= 100 else seconds // 10 * 10)
+    return _growing(seconds if seconds < 10 or seconds >= 60 else seconds // 10 * 10)
+
+
+def _growing(seconds: float) -> str:
+    """One that never seems to shrink while it grows: no "99 s" before "1 min", no "99 min" before "1 h"."""
+    if 60 <= seconds < 100:
+        return "1 min"
+    return "2 h" if 6000 <= seconds < 7200 else duration(seconds)
 
 
 def coarse_age(seconds: float) -> str:

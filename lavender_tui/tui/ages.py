@@ -11,7 +11,7 @@ from lavender_tui.model.run import Run
 
 CLOCK_DIFFERS = "clock differs"
 AGE_WIDTH, CLOCK_WIDTH = 10, len(CLOCK_DIFFERS)  # cells of a column of ages, without and with such a time
-_MINUTE, _IN_TENS = 60.0, 100.0  # seconds; from the second on all ages are minutes at least
+_MINUTE = 60.0  # seconds; from then on all ages are minutes at least
 _EARLIEST = 366 * 86_400.0  # before 1971: a clock that was never set, or a copy that lost the time
 _SLACK_SECONDS = 2.0  # a file server may be that far ahead without a word
 
@@ -40,7 +40,7 @@ def since(moment: float | None, now: float) -> str:
     if is_odd(moment, now):
         return CLOCK_DIFFERS
     seconds = max(0.0, now - moment)
-    return text.age(seconds if seconds >= _IN_TENS else seconds // 10 * 10)
+    return text.age(seconds if seconds >= _MINUTE else seconds // 10 * 10)
 
 
 def minutes_since(moment: float | None, now: float) -> str:
@@ -49,9 +49,9 @@ def minutes_since(moment: float | None, now: float) -> str:
     Where the ages of fifty runs that saved at once count seconds, they are ten kilobytes a second over ssh.
     """
     words = since(moment, now)
-    if moment is None or words == CLOCK_DIFFERS or now - moment >= _IN_TENS:
+    if moment is None or words == CLOCK_DIFFERS or now - moment >= _MINUTE:
         return words
-    return "1 min ago" if now - moment >= _MINUTE else "<1 min ago"
+    return "<1 min ago"
 
 
 def clock(moment: float) -> str:

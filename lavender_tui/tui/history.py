@@ -18,7 +18,7 @@ _LEFT_OUT = frozenset(
     {"host", "boot_id", "pid_namespace", "start_ticks", "by_hand", "asked_at", "ended_at", "left_over"}
 )
 _LAST = ("pid", "grace_seconds")  # what nobody looks for first, where a line is cut
-_LABELS = {"checkpoint": "from", "grace_seconds": "seconds to save", "how": "", "why": ""}
+_LABELS = {"checkpoint": "from", "how": "", "why": ""}
 _MOST = 2_000
 
 
@@ -87,7 +87,13 @@ def _recorded(run: Run) -> Iterable[Happening]:
 def _words(facts: Mapping[str, Any]) -> str:
     """ "world_size 4, from run-…": names and values, what only machines need left out."""
     names = sorted((name for name, value in facts.items() if _is_told(name, value)), key=lambda name: name in _LAST)
-    return ", ".join(f"{_LABELS.get(name, name)} {_value(facts[name])}".strip() for name in names)
+    return ", ".join(_fact(name, facts[name]) for name in names)
+
+
+def _fact(name: str, value: Any) -> str:
+    if name == "grace_seconds":
+        return f"{_value(value)} s to save"
+    return f"{_LABELS.get(name, name)} {_value(value)}".strip()
 
 
 def _is_told(name: str, value: Any) -> bool:

@@ -147,7 +147,7 @@ def test_more_processes_become_torchruns_and_it_is_said() -> None:
     )
     assert launch.env["OMP_NUM_THREADS"] == "2" and "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" not in launch.env
     assert command.notes(["python", "-u", "train.py"], world_size=4) == (
-        "the command was for one process; torchrun starts it 4 times",
+        "torchrun starts the script 4 times, once a rank",
     )
     assert command.notes(["python", "train.py"], world_size=1) == ()
 

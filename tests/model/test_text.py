@@ -128,3 +128,11 @@ def test_fractions_and_counts() -> None:
 
 def test_lengths_of_time_that_are_none_stay_short() -> None:
     assert (text.hours(1e300), text.duration(1e300)) == ("1e+300 h", "1e+295 d")
+
+
+def test_a_length_of_time_that_grows_never_seems_to_shrink() -> None:
+    lengths = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+    for words in (text.age, text.coarse):
+        told = [words(float(seconds)).split() for seconds in range(1, 400_000)]
+        values = [int(number) * lengths[unit] for number, unit, *_ in told]
+        assert values == sorted(values)

@@ -99,7 +99,7 @@ def test_the_command_shows_then_asks_and_deletes_only_then(root: Path, capsys: p
     asked = ["prune", str(root), "--keep-last", "1", "--keep-best", "0"]
     assert lavender([*asked, "--dry-run"]) == 0
     told = capsys.readouterr()
-    assert told.out.count("could go") == 2 and "run-2026-04-25_18-53-41 was resumed from it" in told.out
+    assert told.out.count("could go") == 2 and "resumed as run-2026-04-25_18-53-41" in told.out
     assert "2 of 5 checkpoints could go" in told.err
     assert lavender(asked) == 2, "without a terminal nothing is deleted on a mere call"
     assert lavender(["--readonly", *asked, "--yes"]) == 1 and counts(root) == [1, 2, 3, 4]

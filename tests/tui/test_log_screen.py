@@ -217,6 +217,29 @@ async def test_each_press_of_a_key_that_steps_counts_though_the_one_before_is_st
         await until_shown(pilot, "“saved”: match 5 of 8")
 
 
+async def test_what_a_key_went_to_stays_on_the_screen_where_long_lines_are_wrapped(play: Play, root: Path) -> None:
+    long = "".join(f"[default0]:step {number} {'x' * 300}\n" for number in range(100))
+    (root / FAILED / "train.log").write_text(
+        long + "Traceback (most recent call last):\n  at\nValueError: here\n" + long
+    )
+    async with play(root, size=SMALL) as pilot:
+        await press(pilot, "l", "e")
+        await until_shown(pilot, "▶ValueError: here")
+        await press(pilot, "w")
+        await until_shown(pilot, "wrapped")
+        await until_shown(pilot, "▶ValueError: here")
+
+
+async def test_torchruns_cause_is_on_the_screen_with_the_line_that_sums_it_up(play: Play, root: Path) -> None:
+    (root / FAILED / "train.log").write_text(REPORT * 3)
+    async with play(root, size=(80, 20)) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "3 errors")
+        await press(pilot, "e")
+        await until(pilot, lambda: any(line.startswith("▶") for line in lines_of(pilot.app)), "the error")
+        assert "exitcode" in text_of(pilot.app)
+
+
 async def test_the_title_keeps_the_states_word_where_lines_are_wrapped(play: Play, root: Path) -> None:
     (root / FAILED / "train.log").write_text(RANKS + REPORT)
     for rank in range(2):

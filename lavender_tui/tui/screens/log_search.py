@@ -48,6 +48,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self._further = 0  # so many more steps were asked for meanwhile; back where it is negative
         self._done = 0.0
         self._said = ""
+        self._is_from_other_end = False  # was it found only beyond an end of the file?
         self._counted: LogCounted | None = None
         self._surveyed: LogSurveyed | None = None
         self._at_error: ErrorBlock | None = None
@@ -71,6 +72,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self.session += 1
         self.target = self._at_error = None
         self._hunted = self._said = ""
+        self._is_from_other_end = False
         self._sought, self._further = None, 0
         self._counted = self._surveyed = None
 
@@ -89,6 +91,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
 
     def on_search_typed(self, message: SearchTyped) -> None:
         """Mark it where one is; nothing is read yet."""
+        self._is_from_other_end = False
         try:
             self.view.mark(Query.of(message.words) if message.words.removeprefix("\\v") else None)
             self._said = ""
@@ -138,6 +141,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self.view.refresh()
         else:
             return False
+        self._is_from_other_end = False
         self.show_status()
         self.refresh_bindings()
         return True
@@ -244,6 +248,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
 
     def _begin(self, order: Order, words: str) -> None:
         self._order, self._hunted, self._done, self._said = order.number, words, 0.0, ""
+        self._is_from_other_end = False
         self.hunter.look(order)
         self.show_status()
 
@@ -266,7 +271,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if message.error is not None:
             self._show_error(message.error, message.wrapped, line=message.line)
         else:
-            self._say("from the other end again" if message.wrapped else "")
+            self._say("", is_from_other_end=message.wrapped)
             self._go(Target(message.start, is_line=is_line))
         self._go_further()
 
@@ -275,7 +280,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if line is None and self.survey is not None:
             first = self._surveyed.first if self._surveyed is not None else None
             line = self._surveyed.first_line if self._surveyed and first == error else None
-        self._say(("from the other end: " if wrapped else "") + log_words.found_words(error, line, place))
+        self._say(log_words.found_words(error, line, place), is_from_other_end=wrapped)
         self._go(Target(error.start, error))
 
     def _go(self, target: Target) -> None:
@@ -331,8 +336,8 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self._counted = message
             self.show_status()
 
-    def _say(self, words: str) -> None:
-        self._hunted, self._said = "", words
+    def _say(self, words: str, *, is_from_other_end: bool = False) -> None:
+        self._hunted, self._said, self._is_from_other_end = "", words, is_from_other_end
         self.show_status()
 
     def show_status(self) -> None:
@@ -350,10 +355,9 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if self._counted is not None:
             told = self._counted
             counted = log_words.count_words(told.words, told.count, told.done, self._place_of_match(told.starts))
-        if self._said:
-            return f"{self._said}  {counted}".rstrip()
-        if counted:
-            return counted
+        found = f"{self._said}  {counted}".strip()
+        if found:
+            return f"{found}, from the other end" if self._is_from_other_end else found
         errors = log_words.error_words(self.known_errors, self.view.file_size > SURVEYED_UNASKED)
         return "   ".join(part for part in (errors, self.prefix_words()) if part)
 

@@ -84,7 +84,10 @@ class LogView(LogRows, can_focus=True):
         if after - first <= height - 2:
             self.go_to(start, lines_above=(height - (after - first)) // 3)
         else:
-            self.go_to(last_line, lines_above=height - 3)
+            below = (
+                after - self.window.index_of(last_line) - 1
+            )  # torchrun's cause stands below the line that sums it up
+            self.go_to(last_line, lines_above=height - 3 - min(below, height * 2 // 3))
 
     def go_to(self, offset: int, *, lines_above: int = 0) -> None:
         """Put the row at that offset on top, or so many lines below it. It must be held."""
@@ -125,11 +128,19 @@ class LogView(LogRows, can_focus=True):
             self._want_end()
 
     def wrap(self, wanted: bool) -> None:
-        """Long lines on several, or one line each to move over sideways; the top line stays the same one."""
+        """Long lines on several, or one line each to move over sideways; the top line stays the same one, unless what
+        a key went to would leave the screen."""
+        rows, seen = self.window.rows, [row for row, *_ in self._layout()]
+        current = self.current or (0, 0)
+        kept = [row for row in seen if row < len(rows) and current[0] <= rows[row].offset < current[1]]
         self.is_wrapped, self._sub, self._left = wanted, 0, 0
         if self.is_following:
             self._to_end()
         self._settle()
+        if kept:
+            told = next((row for row in kept if self.window.marks[row] == "!"), kept[0])
+            if told not in {row for row, *_ in self._layout()[: max(1, self.size.height - 1)]}:
+                self.go_to(rows[told].offset, lines_above=self.size.height // 3)
 
     def mark(self, query: Query | None) -> None:
         """Mark what matches from now on."""

@@ -165,6 +165,8 @@ class MetricPlot(PlotFrame):
         if at is None:
             return []
         where = f" at {self._counts} {at[0]:,.0f}" if cursor is not None else f" last, at {self._counts} {at[0]:,.0f}"
+        if self.view.smoothing and cursor is not None:
+            where = f" as logged,{where}"  # the point on the curve is an average
         mark = f"  {POINT} " if cursor is not None else "   "
         return [(mark, "strong"), (f"{at[1]:.6g}", "accent"), (where + self._saved_at(at[0]), "quiet")]
 
