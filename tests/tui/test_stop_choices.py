@@ -56,7 +56,7 @@ def test_one_that_reads_no_requests_or_is_asked_already() -> None:
     assert "e" not in offered(replace(RUN, begin=Begin(requests=True)))  # it tells no epoch
     asked = replace(RUN, request=StopRequest(what=StopAt.NEXT_SAVE, asked_at=NOW - 60, who="ann@gpu-03"))
     assert offered(asked)["s"] == "withdraw that: don't stop at the next save"
-    assert said(asked)["asked"] == "stops at the next save, by ann@gpu-03 60 s ago"
+    assert said(asked)["asked"] == "stops at the next save, by ann@gpu-03 1 min ago"
 
 
 def test_one_that_ends_already() -> None:
