@@ -36,6 +36,11 @@ def lines_of(app: LavenderApp) -> list[str]:
     return ["".join(row).rstrip() for row in grid]
 
 
+def still_lines_of(app: LavenderApp) -> list[str]:
+    """The screen without its numbers: the clock and the ages go on while a test looks twice."""
+    return [re.sub(r"[ <]*\d+( (?:s|min|h)\b)?", "0", line) for line in lines_of(app)]
+
+
 def text_of(app: LavenderApp) -> str:
     return "\n".join(lines_of(app))
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual.app import App
 from textual.command import CommandInput
 from textual.containers import VerticalScroll
 
@@ -28,7 +26,7 @@ from lavender_tui.tui.widgets.hint import fitting
 from lavender_tui.tui.widgets.inks import fit
 from tests.model.build import checkpoint, run
 from tests.tui import runs
-from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, text_of, until, until_shown
+from tests.tui.conftest import LARGE, SMALL, Play, lines_of, press, still_lines_of, text_of, until, until_shown
 
 FAILED = "run-2026-04-24_18-53-41"
 REASON = "rank 2: RuntimeError: the size of tensor a (4096) must match the size of tensor b (2048) at dimension 1"
@@ -144,11 +142,6 @@ def test_a_hint_is_cut_at_the_end_of_a_clause(words: str, width: int) -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_the_demo_says_first_how_it_ends(width: int) -> None:
     assert fitting(HINT, width - 3).startswith("q ends the demo")
-
-
-def still_lines_of(app: App[Any]) -> list[str]:
-    """The screen without its numbers: the clock and the ages go on while a test looks twice."""
-    return [re.sub(r"\d+", "0", line) for line in lines_of(app)]
 
 
 async def test_a_notice_hides_nothing(play: Play, root: Path) -> None:
