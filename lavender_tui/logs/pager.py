@@ -60,7 +60,7 @@ class Pager:
         self._descriptor = open_regular(path)
         self.size = os.fstat(self._descriptor).st_size
         self._end = self.read(max(0, self.size - _CHECKED), _CHECKED)
-        self._is_gone = False
+        self.is_gone = False  # as the last look had it: no file had its name
         self.first = self._first()
 
     def _first(self) -> int:
@@ -98,8 +98,8 @@ class Pager:
             return Change.REPLACED
         if here.st_size < self.size or not self._is_same(self.size):
             return Change.CUT
-        was_gone, self._is_gone = self._is_gone, there is None
-        if self._is_gone and not was_gone:
+        was_gone, self.is_gone = self.is_gone, there is None
+        if self.is_gone and not was_gone:
             return Change.GONE
         if here.st_size == self.size:
             return Change.NONE

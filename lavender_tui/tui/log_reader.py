@@ -40,6 +40,7 @@ class LogReader:
         self._session = -1
         self._pager: Pager | None = None
         self._older: tuple[int, int] | None = None
+        self._gone = ""  # why there is no file of that name any more, as it was told
         self.last_shown = -1  # the number of the last page that the view has
 
     def start(self) -> None:
@@ -169,16 +170,20 @@ class LogReader:
         change = pager.look()
         if change is Change.GROWN:
             self._grown(last)
+        elif change is Change.GONE or (change is Change.NONE and pager.is_gone):
+            # A directory that is deleted loses its files first: what there is to say is another thing soon after.
+            words = self._why_gone(pager.path)
+            if change is Change.GONE or words != self._gone:
+                self._gone = words
+                self._post(LogChanged(self._session, Change.GONE.value, size, words=words))
         elif change is not Change.NONE:
             older = _facts(f"{pager.path}.1")
             is_moved = (
                 change is Change.CUT and older is not None and (self._older is None or older[0] != self._older[0])
             )
             moved = older[1] if older and is_moved else 0
-            words = self._why_gone(pager.path) if change is Change.GONE else ""
-            self._post(LogChanged(self._session, change.value, size, moved=moved, words=words))
-            if change in (Change.CUT, Change.REPLACED):
-                self._let_go()
+            self._post(LogChanged(self._session, change.value, size, moved=moved))
+            self._let_go()
 
     def _why_gone(self, path: str) -> str:
         """Why the file isn't seen any more; empty where it alone was deleted."""

@@ -231,13 +231,16 @@ async def test_what_a_key_went_to_stays_on_the_screen_where_long_lines_are_wrapp
 
 
 async def test_torchruns_cause_is_on_the_screen_with_the_line_that_sums_it_up(play: Play, root: Path) -> None:
-    (root / FAILED / "train.log").write_text(REPORT * 3)
+    (root / FAILED / "train.log").write_text(RANKS + REPORT)
     async with play(root, size=(80, 20)) as pilot:
         await press(pilot, "l")
-        await until_shown(pilot, "3 errors")
-        await press(pilot, "e")
-        await until(pilot, lambda: any(line.startswith("▶") for line in lines_of(pilot.app)), "the error")
-        assert "exitcode" in text_of(pilot.app)
+        for number in (1, 2, 3):
+            await until_shown(pilot, f"error {number} of 3")
+            await press(pilot, "e")
+        await press(pilot, "E")
+        await until_shown(pilot, "error 3 of 3")
+        shown = text_of(pilot.app)
+        assert re.search("(?m)^▶.*ChildFailedError", shown) and "rank      : 1" in shown
 
 
 async def test_the_title_keeps_the_states_word_where_lines_are_wrapped(play: Play, root: Path) -> None:

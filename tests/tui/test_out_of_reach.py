@@ -90,6 +90,17 @@ async def test_its_log_keeps_what_was_read_and_says_why(play: Play, one_run: Pat
         assert "epoch 1 begins" in text_of(pilot.app) and "launched by hand" not in text_of(pilot.app)
 
 
+async def test_a_log_that_goes_before_its_directory_does_is_told_as_that_in_the_end(play: Play, one_run: Path) -> None:
+    (one_run / FAILED / "train.log").write_text("epoch 1 begins\n")
+    async with play(one_run, size=LARGE) as pilot:
+        await press(pilot, "l")
+        await until_shown(pilot, "epoch 1 begins")
+        (one_run / FAILED / "train.log").unlink()
+        await until_shown(pilot, "! train.log was deleted; what was read is still here")
+        shutil.rmtree(one_run / FAILED)
+        await until_shown(pilot, f"! {GONE}; what was read is still here")
+
+
 async def test_an_open_sheet_notices_that_the_directory_is_gone(play: Play, one_run: Path) -> None:
     async with play(one_run, size=LARGE) as pilot:
         await open_sheet(pilot)
