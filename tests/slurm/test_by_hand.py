@@ -31,11 +31,16 @@ class Hand:
         self.lab, self.until = lab, lab.until
 
     def submit(self, *options: str, srun: bool = False, then: str = "", train: tuple[str, ...] = ()) -> int:
-        """The job's number. `then` is what the script does afterwards."""
+        """The job's number. `then` is what the script does afterwards.
+
+        A script that does nothing afterwards is the training itself: of a shell that the signal ends first, Slurm kills
+        what is left, at once where the machine is busy.
+        """
         words = ["unshare", "--uts", "sh", "-c", 'hostname gpu-07; exec "$@"', "sh", sys.executable, TRAIN]
         words += [str(self.lab.root), *train]
         script = self.lab.root.parent / "mine.sh"
-        script.write_text(f"#!/bin/bash\n{'srun ' if srun else ''}{shlex.join(words)}\n{then}\n")
+        how = "srun " if srun else "" if then else "exec "
+        script.write_text(f"#!/bin/bash\n{how}{shlex.join(words)}\n{then}\n")
         output = f"--output={self.lab.root.parent}/mine-%j.out"
         done = self.lab.cluster.run("sbatch", "--parsable", "--job-name=my own", output, *options, str(script))
         assert done.returncode == 0, done.stderr
@@ -92,7 +97,8 @@ def test_it_is_known_by_its_job_and_saves_when_stopped(hand: Hand) -> None:
     assert run.state_reason.startswith(f"Slurm job {number} runs on n") and run.is_slurms
     assert living.is_alive(record.run_dir)
     outcome = stop(record.run_dir, StopOrder(grace=30, who="ann@here"))
-    assert outcome.how == "ended" and outcome.words.startswith("saved and ended"), outcome
+    told = (outcome, read_exit(record.run_dir), hand.words())
+    assert outcome.how == "ended" and outcome.words.startswith("saved and ended"), told
     run = hand.comes_to(record, RunState.STOPPED)
     assert "ann@here" in run.state_reason and run.newest is not None
     hand.until(lambda: not living.is_alive(record.run_dir), what="the job to be over")
