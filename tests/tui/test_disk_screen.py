@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 from textual.screen import Screen
 
 from lavender_tui.model.disk import Fate, KeepRules
@@ -209,6 +210,17 @@ async def test_while_runs_are_still_being_read_it_is_so_far_alone(play: Play, fu
         assert "so far" not in text_of(pilot.app)
 
 
+async def yes_and_away(pilot: Pilot[int], is_left: threading.Event) -> None:
+    """Says yes to all that could go, and leaves the page as soon as it has heard that."""
+    page = pilot.app.screen
+    assert isinstance(page, DiskScreen)
+    await press(pilot, "A", "y")
+    await until(pilot, lambda: page._is_pruning and pilot.app.screen is page, "the answer")
+    await press(pilot, "escape")
+    await until(pilot, lambda: not page.is_attached, "the page left")
+    is_left.set()
+
+
 async def test_what_was_deleted_is_told_though_the_page_was_left_meanwhile(
     play: Play, two: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,12 +234,7 @@ async def test_what_was_deleted_is_told_though_the_page_was_left_meanwhile(
     async with play(two, size=LARGE) as pilot:
         await press(pilot, "D")
         await until_shown(pilot, "3 could go")
-        page = pilot.app.screen
-        await press(pilot, "A", "y")
-        await until(pilot, lambda: page._is_pruning and pilot.app.screen is page, "the answer")
-        await press(pilot, "escape")
-        await until(pilot, lambda: not page.is_attached, "the page left")
-        is_left.set()
+        await yes_and_away(pilot, is_left)
         await until_shown(pilot, "3 checkpoints, ")
 
 
@@ -238,15 +245,10 @@ async def test_what_was_said_yes_to_is_done_though_the_page_was_left_before_any_
     async with play(two, size=LARGE) as pilot:
         await press(pilot, "D")
         await until_shown(pilot, "3 could go")
-        page = pilot.app.screen
         pool = ThreadPoolExecutor(1)
         pool.submit(is_left.wait, 60)
         asyncio.get_running_loop().set_default_executor(pool)
-        await press(pilot, "A", "y")
-        await until(pilot, lambda: page._is_pruning and pilot.app.screen is page, "the answer")
-        await press(pilot, "escape")
-        await until(pilot, lambda: not page.is_attached, "the page left")
-        is_left.set()
+        await yes_and_away(pilot, is_left)
         await until_shown(pilot, "3 checkpoints, ")
         assert len(list(two.glob("*/*.pt"))) == 7
 

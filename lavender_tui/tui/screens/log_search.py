@@ -73,7 +73,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         self.target = self._at_error = None
         self._hunted = self._said = ""
         self._is_from_other_end = False
-        self._sought, self._further = None, 0
+        self._step_to(None)
         self._counted = self._surveyed = None
 
     def read_place(self, offset: int) -> None:
@@ -111,7 +111,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if query is None:
             self.show_status()
             return
-        self._sought, self._further = query, 0
+        self._step_to(query)
         self._seek(query, self.view.top_offset - 1, forward=True, words=f"looking for “{message.words}”")
 
     @property
@@ -131,7 +131,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self.view.focus()
         elif self._hunted:
             self.hunter.stop()
-            self._sought, self._further = None, 0
+            self._step_to(None)
             self._hunted, self._said = "", "stopped looking"
         elif self.view.wanted is not None:
             self.view.mark(None)
@@ -166,13 +166,17 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
         if self._sought == sought:
             self._further += 1 if forward else -1
             return False
-        self._sought, self._further = sought, 0
+        self._step_to(sought)
         return True
+
+    def _step_to(self, sought: Query | str | None) -> None:
+        """That is on its way now, and nothing was asked for beyond it."""
+        self._sought, self._further = sought, 0
 
     def _go_further(self) -> None:
         """The steps that were asked for meanwhile; one that has to be sought carries those after it."""
         sought, further = self._sought, self._further
-        self._sought, self._further = None, 0
+        self._step_to(None)
         if further and sought is not None:
             forward = further > 0
             (self.go_to_error if sought == _ERRORS else self._match)(forward=forward)
@@ -240,7 +244,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             self._say(f"“{clean(words, 40)}” is neither a line nor a percentage")
 
     def look_for_line(self, line: int) -> None:
-        self._sought, self._further = None, 0
+        self._step_to(None)
         self._begin(Order(self._order + 1, line=line), f"looking for line {line:,}")
 
     def _seek(self, query: Query | None, origin: int, *, forward: bool, words: str) -> None:
@@ -257,7 +261,7 @@ class LogSearch(Orderly, Screen[None], inherit_bindings=False):
             return
         self._done = message.done
         if message.is_over:
-            self._sought, self._further = None, 0
+            self._step_to(None)
             query = self.view.wanted
             self._say("no error in this file" if "error" in self._hunted or query is None else "no match in this file")
             return

@@ -84,9 +84,7 @@ class LogView(LogRows, can_focus=True):
         if after - first <= height - 2:
             self.go_to(start, lines_above=(height - (after - first)) // 3)
         else:
-            below = (
-                after - self.window.index_of(last_line) - 1
-            )  # torchrun's cause stands below the line that sums it up
+            below = after - self.window.index_of(last_line) - 1  # where torchrun names the cause
             self.go_to(last_line, lines_above=height - 3 - min(below, height * 2 // 3))
 
     def go_to(self, offset: int, *, lines_above: int = 0) -> None:
@@ -99,15 +97,18 @@ class LogView(LogRows, can_focus=True):
     def show_match(self, offset: int) -> None:
         """Like `go_to`, a third down the screen, unless it is on the screen already; sideways to what matches."""
         index = self.window.index_of(offset)
-        shown = {row for row, *_ in self._layout()[: max(1, self.size.height - 1)]}
-        if index not in shown:
-            self.go_to(offset, lines_above=self.size.height // 3)
+        self._bring(index, offset)
         if self.wanted is not None and not self.is_wrapped and index < len(self.window.rows):
             spans = self.wanted.spans(self.window.rows[index].text)
             if spans and not self._left <= spans[0][0] < self._left + self._room - 8:
                 self._left = 0 if spans[0][1] < self._room else max(0, spans[0][0] - self._room // 3)
         self.follow(False)
         self._settle()
+
+    def _bring(self, index: int, offset: int) -> None:
+        """The row at that offset a third down the screen, unless it is on the screen already."""
+        if index not in {row for row, *_ in self._layout()[: max(1, self.size.height - 1)]}:
+            self.go_to(offset, lines_above=self.size.height // 3)
 
     def has(self, offset: int) -> bool:
         """Is the row at that offset held?"""
@@ -139,8 +140,7 @@ class LogView(LogRows, can_focus=True):
         self._settle()
         if kept:
             told = next((row for row in kept if self.window.marks[row] == "!"), kept[0])
-            if told not in {row for row, *_ in self._layout()[: max(1, self.size.height - 1)]}:
-                self.go_to(rows[told].offset, lines_above=self.size.height // 3)
+            self._bring(told, rows[told].offset)
 
     def mark(self, query: Query | None) -> None:
         """Mark what matches from now on."""
